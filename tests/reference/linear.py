@@ -1,9 +1,11 @@
-"""Slow reference of linear attention: out_i = sum_j s_ij v_j / (sum_j s_ij + eps), s_ij = phi(q_i) . phi(k_j)."""
+"""Slow reference of linear attention: out_i = sum_j s_ij v_j / (sum_j s_ij + eps), s_ij = phi(q_i) . phi(k_j);
+with rotary positions the features are rotated in the numerator alone."""
 
 import torch
 from reference.heads import join, real_positions, split
 from reference.orthogonality import orthogonality_loss
 from reference.qk_norm import normalize
+from reference.rotation import rotated
 from torch import Tensor, nn
 
 
@@ -26,7 +28,10 @@ def attention(
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
                 for j in seen:
                     weight = q[b][h][i] @ k[b][h][j]
-                    total, weighted = total + weight, weighted + weight * v[b][h][j]
+                    total = total + weight
+                    if module.positions is not None:
+                        weight = rotated(q[b][h][i], i) @ rotated(k[b][h][j], j)
+                    weighted = weighted + weight * v[b][h][j]
                 out[b][h].append(weighted / (total + module.eps) if module.denominator else weighted)
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
     return join(module.out_proj, out), penalty

@@ -9,6 +9,7 @@ import torch
 from reference.heads import join, real_positions, split
 from reference.orthogonality import orthogonality_loss
 from reference.qk_norm import normalize
+from reference.rotation import rotated
 from torch import Tensor, nn
 
 LARGEST_EXPONENT = 40.0
@@ -30,17 +31,21 @@ def attention(
             for i in range(x.shape[1]):
                 query = query_features(module, q[b][h][i])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
-                out[b][h].append(one_output(module, query, keys, v[b][h], seen))
+                out[b][h].append(one_output(module, query, keys, v[b][h], seen, i))
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
     return join(module.out_proj, out), penalty
 
 
-def one_output(module: nn.Module, query: Tensor, keys: dict[int, Tensor], values: list[Tensor], seen: list[int]):
-    """The weighted mean of the values that a query sees, or their weighted sum; 0 where it sees none."""
+def one_output(
+    module: nn.Module, query: Tensor, keys: dict[int, Tensor], values: list[Tensor], seen: list[int], i: int
+):
+    """The weighted mean of the values that query i sees, or their weighted sum; 0 where it sees none."""
     weighted, total = torch.zeros_like(values[0]), module.eps * sum(query)
     for j in seen:
-        weight = query @ keys[j]
-        weighted, total = weighted + weight * values[j], total + weight
+        total = total + query @ keys[j]
+        rotary = module.positions is not None
+        weight = rotated(query, i) @ rotated(keys[j], j) if rotary else query @ keys[j]
+        weighted = weighted + weight * values[j]
     return weighted / total if module.denominator and seen else weighted
 
 

@@ -1,11 +1,14 @@
-"""Slow reference of softmax attention: softmax(q_i . k_j / sqrt(D)) v_j, and with Transformer-XL's relative scores."""
+"""Slow reference of softmax attention: softmax(q_i . k_j / sqrt(D)) v_j, with relative scores, or with rotations."""
 
 import math
 
 import torch
 from reference.heads import join, real_positions, split
 from reference.orthogonality import orthogonality_loss
+from reference.rotation import rotated
 from torch import Tensor, nn
+
+from attnlab.attention.positions.rotary import Rotation
 
 
 def attention(
@@ -36,6 +39,8 @@ def score(module: nn.Module, h: int, i: int, j: int, q: Tensor, k: Tensor) -> Te
     width = len(q)
     if module.positions is None:
         return q @ k / math.sqrt(width)
+    if isinstance(module.positions, Rotation):
+        return rotated(q, i) @ rotated(k, j) / math.sqrt(width)
     content_bias, position_bias = module.positions.content_bias[h, 0], module.positions.position_bias[h, 0]
     rows = module.positions.position_proj.weight[h * width : (h + 1) * width]
     distance = rows @ sinusoid(i - j, rows.shape[1])

@@ -73,6 +73,8 @@ TINY = {
 }
 
 
+IN_SCORES = ("relative", "rotary")
+"""positions of self-attention alone"""
 LONGEST = 512
 """positions for which attentions are made (`max_length`), where a test does not say"""
 
@@ -171,7 +173,7 @@ class Case:
         """The forms this attention has, with its options."""
         signature = signature_of(json.loads(self.node))
         for mode in ("bidirectional", "causal", "cross"):
-            if signature.can(f"supports_{mode}") and not (mode == "cross" and self.positions == "relative"):
+            if signature.can(f"supports_{mode}") and not (mode == "cross" and self.positions in IN_SCORES):
                 yield mode
 
 
@@ -189,7 +191,8 @@ def slots(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
 
 @cache
 def cases() -> Mapping[str, Case]:
-    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions.
+    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions; with
+    rotary ones each mechanism that can, with and without a denominator.
 
     Of attentions that differ in nothing but the orthogonality loss, the one with it.
     """
@@ -203,9 +206,12 @@ def cases() -> Mapping[str, Case]:
             loss = f"with {model.ortho.form}" if case.orthogonality else ""
             for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_position_scores:
                 found.setdefault(f"{text}{model.normalization}{each.positions}", {}).setdefault(loss, each)
+            if case.mechanism.supports_rotation and slot != "cross":
+                alike = f"{case.path} {model.normalization.denominator} rotary"
+                found.setdefault(alike, {}).setdefault(loss, replace(case, positions="rotary"))
     chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
     return {
-        f"{case.model}-{case.slot}{'-relative' if case.positions == 'relative' else ''}-{number}": case
+        f"{case.model}-{case.slot}{f'-{case.positions}' if case.positions in IN_SCORES else ''}-{number}": case
         for number, case in enumerate(chosen)
     }
 
@@ -217,7 +223,7 @@ def positions_of(model: str) -> list[str]:
         return [own]
     raw = composed(model, "scan")
     relative = not check_config(raw | {"backbone": raw["backbone"] | {"positions": "relative"}})
-    return ["sinusoidal", "none"] + ["relative"] * relative
+    return ["sinusoidal", "none"] + ["relative"] * relative + ["rotary"] * (model in ("vanilla", "linear"))
 
 
 def every_network() -> Callable:

@@ -55,6 +55,11 @@ def mask_keys(k: Float[Tensor, "B H M F"], mask: KeyMask | None) -> Float[Tensor
     return k if mask is None else k * factors_of(mask, k.dtype)
 
 
+def sums_of_weights(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], causal: bool) -> Float[Tensor, "B H N 1"]:
+    """phi(q_i) . phi(k_j), summed over all keys or over the keys up to i."""
+    return torch.linalg.vecdot(q, k.cumsum(2) if causal else k.sum(2, keepdim=True))[..., None]
+
+
 @dataclass(frozen=True)
 class LinearState(State):
     """Sum of phi(k) v^T over the tokens read so far, or over the memory; z is its last column."""
@@ -73,6 +78,8 @@ class FeatureMapOptions(AttentionOptions, total=False):
 class FeatureMapAttention(Attention[LinearState]):
     """Attention by sums of features; a subclass implements the feature map.
 
+    Positions that turn queries and keys turn the features, and the denominator has none (`positions.base`).
+
     Args:
         d_model, n_heads, options: as in Attention.
         n_features: features of one head, before `with_positions`; None = the head width.
@@ -83,6 +90,7 @@ class FeatureMapAttention(Attention[LinearState]):
     """
 
     supports_step = True
+    supports_rotation = True
 
     def __init__(
         self,
@@ -153,7 +161,11 @@ class FeatureMapAttention(Attention[LinearState]):
         with full_precision(q, k, v) as (q, k, v):
             q, k = self.features(q, k, mask)
             sums = partial(causal_sums, chunk_size=self.chunk_size) if causal else bidirectional_sums
-            out, total = sums(q, k, v, total=self.denominator)
+            if self.positions is None:
+                out, total = sums(q, k, v, total=self.denominator)
+            else:
+                out, _ = sums(self.positions.queries(q), self.positions.keys(k), v, total=False)
+                total = sums_of_weights(q, k, causal) if self.denominator else None
             out = out if total is None else out * self.divisor(total, q).reciprocal()
             return self.cast_output(out, dtype)
 
@@ -164,12 +176,15 @@ class FeatureMapAttention(Attention[LinearState]):
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
             q, k = self.features(q, k, mask)
-            scores = q @ k.transpose(-1, -2)
+            rows, columns = (q, k) if self.positions is None else (self.positions.queries(q), self.positions.keys(k))
+            scores = rows @ columns.transpose(-1, -2)
             scores = scores if score_hook is None else score_hook(scores)
             scores = scores if mask is None else scores * mask[:, None, None, :]
             scores = scores.tril() if causal else scores
-            divided = scores / self.divisor(scores.sum(-1, keepdim=True), q) if self.denominator else scores
-            return divided.to(dtype)
+            if not self.denominator:
+                return scores.to(dtype)
+            total = scores.sum(-1, keepdim=True) if self.positions is None else sums_of_weights(q, k, causal)
+            return (scores / self.divisor(total, q)).to(dtype)
 
     def project_output(self, out: Float[Tensor, "B H N C"], x: Float[Tensor, "B N E"]) -> Float[Tensor, "B N E"]:
         if self.denominator:
@@ -195,13 +210,26 @@ class FeatureMapAttention(Attention[LinearState]):
         sums = state.sums if state.cross else self._with_token(state.sums, x, state.position)
         with full_precision(self.queries(x)) as (q,):
             q = self.query_features(q, state.position)
-            out = self.cast_output(self._divided(q @ sums, q), x.dtype)
+            if self.positions is None or state.cross:
+                out = q @ sums
+            else:
+                out = self.positions.queries(q, state.position) @ sums
+                if self.denominator:
+                    out = torch.cat((out[..., :-1], q @ sums[..., -1:]), dim=-1)
+            out = self.cast_output(self._divided(out, q), x.dtype)
         return self.project_output(out, x), LinearState(state.position + 1, sums, state.cross)
 
     def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:
         """Sums with one more token, by an outer product per head: twice as fast as a matrix product of width one."""
         with full_precision(*self.keys_values(x)) as (k, v):
-            return torch.addcmul(sums, self.key_features(k, None, position).transpose(-1, -2), self._summed(v))
+            k = self.key_features(k, None, position)
+            if self.positions is None:
+                return torch.addcmul(sums, k.transpose(-1, -2), self._summed(v))
+            turned = torch.addcmul(sums[..., : v.shape[-1]], self.positions.keys(k, position).transpose(-1, -2), v)
+            # the last column, the denominator, has no positions
+            return (
+                torch.cat((turned, sums[..., v.shape[-1] :] + k.transpose(-1, -2)), -1) if self.denominator else turned
+            )
 
     def state_size(self, length: int) -> int:
         return self.n_heads * self.feature_width * (self.head_width + int(self.denominator))
