@@ -24,7 +24,8 @@ from attnlab.config.check import ConfigError
 from attnlab.config.command_line.words import flags_first
 from attnlab.config.job_config import JobConfig
 from attnlab.config.sweep import check_command
-from attnlab.launch import console_summary, job_task
+from attnlab.launch import console_summary
+from attnlab.launch import run_job as job_module
 from attnlab.launch import run_jobs as jobs_module
 from attnlab.launch.train_cli import flag_value, train_main
 from attnlab.launch.worker_process import Worker
@@ -45,7 +46,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         found.append((job.typed.model.name, job.typed.seed))
         return {"vanilla": 143, "linear_l2": 1}.get(job.typed.model.name, 0)
 
-    monkeypatch.setattr(job_task, "run_job", run_job)
+    monkeypatch.setattr(job_module, "run_job", run_job)
     monkeypatch.setattr(console_summary, "print_sweep", lambda *_, **__: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return found

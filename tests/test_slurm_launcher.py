@@ -25,7 +25,7 @@ from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, chosen_partitions, held_jobs, minutes_of
 from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission, Submitted
 from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
-from attnlab.launch.run_jobs import Jobs
+from attnlab.launch.run_job import job_tasks
 from attnlab.launch.train_cli import train_main
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.run_folder import RunFolder
@@ -72,7 +72,7 @@ def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
 def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: list[str], tmp_path: Path) -> None:
     words = settings(tmp_path, *SWEEP, *SMALL_SCAN)
     given = check_command([word for word in words if word != "trainer=cpu"])
-    tasks = Jobs(given).tasks()
+    tasks = job_tasks(given)
     wanted = SlurmSubmission(given.launcher, tmp_path)
     arrays = wanted.arrays(tasks)
     assert [len(array) for array in arrays] == [4, 2, 4, 2], "an array for each model, of four tasks at most"
@@ -108,7 +108,7 @@ def test_jobs_ask_for_cores_and_memory_of_their_own(
     def asked(*words: str) -> dict[str, Any]:
         plain = [word for word in settings(tmp_path, *SWEEP, *SMALL_SCAN) if word not in ("trainer=cpu", THREAD)]
         given = check_command([*plain, *words])
-        return SlurmSubmission(given.launcher, tmp_path).parameters(Jobs(given).tasks()[0])
+        return SlurmSubmission(given.launcher, tmp_path).parameters(job_tasks(given)[0])
 
     assert asked()["cpus_per_task"] == CORES_BESIDE_GPU and asked("trainer.device=cpu")["cpus_per_task"] == 1
     assert asked("trainer.threads=3", "trainer.workers=2")["cpus_per_task"] == 5
@@ -139,7 +139,7 @@ def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
 ) -> None:
     words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.mem_gb=16")
     given = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
-    tasks = Jobs(given).tasks()[:3]
+    tasks = job_tasks(given)[:3]
     for task in tasks:
         task.folder.mkdir(parents=True)
     found = SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
@@ -158,7 +158,7 @@ def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted
     sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN))
-    tasks = Jobs(given).tasks()[:2]
+    tasks = job_tasks(given)[:2]
     for task in tasks:
         task.folder.mkdir(parents=True)
 
@@ -290,7 +290,7 @@ def test_news_of_jobs_are_told_once(
     folder = RunFolder(job.folder)
     folder.create()
     folder.set_status("running", step=70)
-    task = Jobs(SimpleNamespace(jobs=[job], names=["seed=0"], launcher={})).tasks()[0]
+    task = job_tasks(SimpleNamespace(jobs=[job], names=["seed=0"]))[0]
     told = [SlurmJob("PENDING", 0, "QOSLimit", ""), SlurmJob("RUNNING", 0, "None", "node1")]
     told += [SlurmJob("PENDING", 1, "BeginTime", ""), SlurmJob("RUNNING", 1, "None", "node2")]
     seen: list[Any] = [told[0], told[0], told[1], SlurmError("no answer"), *told[2:]]
@@ -323,7 +323,7 @@ def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN))
-    tasks = Jobs(given).tasks()
+    tasks = job_tasks(given)
     now = [0.0]
     monkeypatch.setattr(wait_for_jobs.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: now.append(now.pop() + seconds))

@@ -13,8 +13,8 @@ import pytest
 from support.small_runs import config_of
 
 from attnlab.config.job_config import JobConfig, job_config
-from attnlab.launch import job_task
 from attnlab.launch import process_plan as planning
+from attnlab.launch import run_job as job_module
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.process_plan import process_plan
 from attnlab.launch.worker_pool import WorkerPool
@@ -187,11 +187,11 @@ def test_threads_are_no_part_of_the_record(tmp_path: Path, monkeypatch: pytest.M
         seen.append((job.typed.trainer.threads, job.raw["trainer"]["threads"]))
         return 0
 
-    monkeypatch.setattr(job_task, "run_job", run_job)
+    monkeypatch.setattr(job_module, "run_job", run_job)
     raw = config_of(tmp_path, "model=linear")
     for given in (None, 3):
         job = job_config(raw | {"trainer": raw["trainer"] | {"threads": given}})
-        assert job_task.JobTask(job, "[1/2]", "seed=0", threads=2).run() == 0
+        assert job_module.JobTask(job, "[1/2]", "seed=0", threads=2).run() == 0
     assert seen == [(2, None), (3, 3)]
 
 

@@ -5,11 +5,14 @@ import os
 import sys
 import traceback
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from attnlab.config.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
+from attnlab.config.sweep import Command
 from attnlab.config.user_error import UserError
 from attnlab.config.wandb_agent import given_id, offline_note
 from attnlab.launch.rank_processes import other_ranks
@@ -23,7 +26,7 @@ from attnlab.learn.devices.rank_layout import (
     started_layout,
 )
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.run.finished_run import recorded_result
+from attnlab.run.finished_run import is_finished, recorded_result
 from attnlab.run.run_folder import RunError
 
 
@@ -159,3 +162,60 @@ def exit_code(error: BaseException, name: str) -> int:
 def _failed(name: str, reason: str) -> int:
     print(f"\nfailed: {name}\n  {reason}", file=sys.stderr)
     return FAILED
+
+
+@dataclass(frozen=True)
+class JobTask:
+    """A job of a sweep and what is printed about it.
+
+    label:   number of the job in the sweep: `[3/12]`.
+    name:    what varies in the sweep, `model=linear seed=0`.
+    threads: of a run whose `trainer.threads` is null; None = as OMP_NUM_THREADS says.
+    beside:  other processes write to the same terminal, so that every line needs the label.
+    needs_gpu: a GPU was asked for, so that `trainer.device=auto` must not become the CPU.
+    """
+
+    job: JobConfig
+    label: str
+    name: str
+    threads: int | None = None
+    beside: bool = False
+    needs_gpu: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.job.folder
+
+    def run(self) -> int:
+        """Run the job if it is not finished; returns the exit code."""
+        if is_finished(self.job):
+            return 0
+        say(self.label, self.name)
+        shown = {"label": self.label, "name": self.name} if self.beside else {"name": f"{self.label} {self.name}"}
+        code = run_job(self._placed(), quiet=True, **shown)
+        if self.beside and not code:
+            say(self.label, "finished")
+        return code
+
+    def _placed(self) -> JobConfig:
+        """The job with the threads and the device of this process, where its configuration leaves them open."""
+        trainer = self.job.typed.trainer
+        trainer = replace(trainer, threads=self.threads) if trainer.threads is None else trainer
+        trainer = replace(trainer, device="cuda") if self.needs_gpu and trainer.device == "auto" else trainer
+        return replace(self.job, typed=replace(self.job.typed, trainer=trainer))
+
+
+def job_tasks(command: Command, threads: int | None = None, beside: bool = False) -> list[JobTask]:
+    """The jobs of a sweep, to be run in some process; threads and beside: as in `JobTask`."""
+    return [
+        JobTask(job, f"[{number}/{len(command.jobs)}]", name, threads, beside)
+        for number, (job, name) in enumerate(zip(command.jobs, command.names, strict=True), start=1)
+    ]
+
+
+def say(label: str, text: str) -> None:
+    """Print a line about jobs; of several processes of torchrun or srun, rank 0 does."""
+    place = started_layout(os.environ)
+    if place is None or not place.rank:
+        print(f"{label} {text}".lstrip(), file=sys.stderr, flush=True)

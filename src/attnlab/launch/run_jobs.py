@@ -4,9 +4,8 @@ import sys
 
 from attnlab.config.slurm_options import SLURM
 from attnlab.config.sweep import Command
-from attnlab.launch.job_task import JobTask, say
 from attnlab.launch.process_plan import ProcessPlan, process_plan
-from attnlab.launch.run_job import run_job
+from attnlab.launch.run_job import JobTask, job_tasks, run_job, say
 from attnlab.run.finished_run import is_finished
 
 
@@ -33,28 +32,20 @@ class Jobs:
         if launcher["name"] == SLURM:
             from attnlab.launch.cluster.run_on_cluster import run_on_cluster
 
-            run_on_cluster(self.tasks(), launcher, command.jobs[0].typed.paths.runs)
+            run_on_cluster(job_tasks(command), launcher, command.jobs[0].typed.paths.runs)
         elif plan := process_plan(launcher, command.jobs):
             self._run_in_processes(plan)
         else:
-            for task in self.tasks():
+            for task in job_tasks(command):
                 self._run_here(task)
         from attnlab.launch.console_summary import print_sweep
 
         return print_sweep(command.jobs, command.names, words=command.words) or max(self.codes, default=0)
 
-    def tasks(self, threads: int | None = None, beside: bool = False) -> list[JobTask]:
-        """The jobs, to be run in some process; threads and beside: as in `JobTask`."""
-        jobs, names = self.command.jobs, self.command.names
-        return [
-            JobTask(job, f"[{number}/{len(jobs)}]", name, threads, beside)
-            for number, (job, name) in enumerate(zip(jobs, names, strict=True), start=1)
-        ]
-
     def _run_in_processes(self, plan: ProcessPlan) -> None:
         """Run the jobs that are not finished in several processes."""
         tasks = []
-        for task in self.tasks(plan.threads, beside=True):
+        for task in job_tasks(self.command, plan.threads, beside=True):
             if is_finished(task.job):
                 self._run_here(task)
             else:

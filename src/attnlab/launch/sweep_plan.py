@@ -18,9 +18,8 @@ from attnlab.config.sweep import Command
 from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
-from attnlab.launch.job_task import JobTask
 from attnlab.launch.measured_steps import measured_step
-from attnlab.launch.run_jobs import Jobs
+from attnlab.launch.run_job import JobTask, job_tasks
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder
 
@@ -106,7 +105,7 @@ def _launcher(command: Command) -> Mapping[str, Any]:
 def _planned(command: Command, seen: set[str]) -> list[PlannedRun]:
     """The runs of a command that are not finished, without the ones in `seen`, to which its own are added."""
     runs = []
-    for task in Jobs(command).tasks():
+    for task in job_tasks(command):
         setting = _setting(task.job)
         if setting not in seen and not is_finished(task.job):
             runs.append(PlannedRun(task, _steps_left(task.job), _step(task.job, command)))

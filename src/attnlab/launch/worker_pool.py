@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, cast
 
 from attnlab.config.command_frame import FAILED
-from attnlab.launch.job_task import JobTask
+from attnlab.launch.run_job import JobTask
 from attnlab.launch.visible_gpus import gpu_driver_here
 from attnlab.launch.worker_process import TRAINING, serve
 from attnlab.learn.stop_signals import handled_by, pass_on

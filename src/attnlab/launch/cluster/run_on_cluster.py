@@ -12,8 +12,7 @@ from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import cancel_command, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
-from attnlab.launch.job_task import JobTask, say
-from attnlab.launch.run_job import exit_code
+from attnlab.launch.run_job import JobTask, exit_code, say
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.finished_run import is_finished
 from attnlab.run.run_folder import RunError, RunFolder, require_writable

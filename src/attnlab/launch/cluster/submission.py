@@ -19,7 +19,7 @@ from attnlab.config.slurm_options import LONGEST_MINUTES, asked_gpus, delay_prob
 from attnlab.launch.cluster.queued_runs import Queued, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
 from attnlab.launch.cluster.worker_task import WorkerTask
-from attnlab.launch.job_task import JobTask
+from attnlab.launch.run_job import JobTask
 from attnlab.run.run_folder import RunError, require_writable
 
 CORES_BESIDE_GPU = 4

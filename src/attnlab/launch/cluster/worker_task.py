@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnlab.launch.job_task import JobTask, say
+from attnlab.launch.run_job import JobTask, say
 from attnlab.launch.worker_process import Worker
 from attnlab.learn.stop_signals import PASSED_ON
 
