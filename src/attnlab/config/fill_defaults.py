@@ -19,10 +19,14 @@ Default = tuple[str, Any]
 """A dotted key and its default."""
 
 
-def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with its defaults; given values stay, wrong ones and unresolved interpolations included."""
+def completed(config: Mapping[str, Any], of_classes: bool = True) -> dict[str, Any]:
+    """A configuration with its defaults; given values stay, wrong ones and unresolved interpolations included.
+
+    Args:
+        of_classes: also the defaults of its `_target_` classes, which are imported.
+    """
     config = with_decoder(config)
-    return filled(config, defaults(config))
+    return filled(config, defaults(config, of_classes))
 
 
 def with_decoder(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,13 +50,16 @@ def filled(config: Mapping[str, Any], found: Iterable[Default]) -> dict[str, Any
     return full
 
 
-def defaults(config: Mapping[str, Any]) -> Iterator[Default]:
+def defaults(config: Mapping[str, Any], of_classes: bool = True) -> Iterator[Default]:
     """Every key that has a default in this configuration, given or not."""
     # The report block belongs to the experiment and is no part of a run.
     yield from (item for item in _of_schema(Config, config, "") if item[0].split(".")[0] != "report")
     task, model = config.get("task"), config.get("model")
     if isinstance(task, Mapping):
         yield "task.label", []
+    if not of_classes:
+        return
+    if isinstance(task, Mapping):
         yield from class_defaults(task.get("_target_"), "task")
     for key, _, node in attention_nodes(model) if isinstance(model, Mapping) else ():
         yield from class_defaults(node.get("_target_"), key)

@@ -61,9 +61,13 @@ def config_text(config: Mapping[str, Any]) -> str:
     return yaml.dump(dict(config), Dumper=_PlainDumper, sort_keys=False)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Reads config.yaml as `stored_config`, with defaults that an older version did not write."""
-    return completed(stored_config(path))
+def read_config(path: Path, of_classes: bool = True) -> dict[str, Any]:
+    """Reads config.yaml as `stored_config`, with defaults that an older version did not write.
+
+    Args:
+        of_classes: also the defaults of the classes that it names, which imports them and torch.
+    """
+    return completed(stored_config(path), of_classes)
 
 
 def stored_config(path: Path) -> dict[str, Any]:

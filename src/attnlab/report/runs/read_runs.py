@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from attnlab.config.named_classes import kind_path
 from attnlab.config.report_block import Report
 from attnlab.config.report_names import row_name, setting
 from attnlab.config.run_identity import comparable, differences
-from attnlab.config.target_validation import signature_of
 from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
+from attnlab.report.runs.class_constants import class_constant
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive
 
@@ -105,8 +105,8 @@ class FoundRun:
     def examples(self, metric: str) -> int | None:
         """The number of answers that a share is over: test examples, or tokens; None where the result lacks it."""
         part, _, name = metric.rpartition("/")
-        kind = declared_by(self.config["task"].get("_target_", ""), "kind")
-        of_tokens = name == TOKENS and declared_by(kind_path(kind or ""), "counts_tokens")
+        kind = class_constant(self.config["task"].get("_target_", ""), "kind")
+        of_tokens = name == TOKENS and class_constant(kind_path(kind or ""), "counts_tokens")
         counts = self.result.get("counts", {})
         number = counts.get(f"{part}/tokens" if of_tokens else part) if isinstance(counts, Mapping) else None
         return number if isinstance(number, int) and 0 < number <= MOST_COUNTED else None
@@ -172,7 +172,7 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
         Unreadable: its configuration cannot be read, and none is expected.
     """
     try:
-        config = read_config(folder / "config.yaml")
+        config = read_config(folder / "config.yaml", of_classes=expected is not None)
     except Unreadable as error:
         if expected is None:
             raise
@@ -205,7 +205,7 @@ def _state(
     if result or state == "failed":
         # a run that diverged counts as a failure, so that its version matters too
         made = result.get("versions", {}).get("attnlab") or status.get("attnlab")
-        now, other = declared_by(config["task"].get("_target_", ""), "version"), ""
+        now, other = class_constant(config["task"].get("_target_", ""), "version"), ""
         if made and made != attnlab.__version__:
             other = f"made by attnlab {made}, this is {attnlab.__version__}"
         elif None not in (data, now) and str(data) != str(now):
@@ -232,15 +232,6 @@ def _logged_until(folder: Path) -> str:
     except Unreadable:
         return ""
     return f"step {max(step for step, *_ in rows)}, " if rows else ""
-
-
-@cache
-def declared_by(target: str, name: str) -> Any:
-    """An attribute of a task's class (`version`, `kind`); None where it cannot be imported."""
-    try:
-        return signature_of({"_target_": target}).declares(name)
-    except Exception:
-        return None
 
 
 def matched_paths(pattern: str) -> list[Path]:

@@ -1,7 +1,7 @@
 """Selects the runs of a report and its columns: the cells of an experiment, or the run folders of a glob."""
 
 import glob
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +9,8 @@ from typing import Any
 
 from attnlab.config.check import ConfigError
 from attnlab.config.compose import compose_with_hydra
+from attnlab.config.dotted_keys import flatten
+from attnlab.config.fill_defaults import completed
 from attnlab.config.identity_sections import NOT_IDENTITY
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
@@ -142,12 +144,25 @@ def select_glob(
     names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
     left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them" if debugged else ""
     kept = [run for run in runs if with_debug or run.config.get("debug") is None]
+    _fill_in_class_defaults(kept)
     for word in words if kept else ():
         kept = _narrowed(kept, word)
     root = unpacked or Path(pattern)
     while glob.has_magic(str(root)) and not root.exists():
         root = root.parent
     return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)
+
+
+def _fill_in_class_defaults(runs: Sequence[FoundRun]) -> None:
+    """Completes runs of the same classes that record different keys: some are older than an option of a class."""
+    recorded: dict[tuple[tuple[str, str], ...], set[frozenset[str]]] = defaultdict(set)
+    for run in runs:
+        values = flatten(run.config)
+        targets = tuple((key, value) for key, value in values.items() if key.endswith("_target_"))
+        recorded[targets].add(frozenset(values))
+    if any(len(keys) > 1 for keys in recorded.values()):
+        for run in runs:
+            run.config = completed(run.config)
 
 
 def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
