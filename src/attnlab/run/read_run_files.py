@@ -62,11 +62,7 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def read_config(path: Path, of_classes: bool = True) -> dict[str, Any]:
-    """Reads config.yaml as `stored_config`, with defaults that an older version did not write.
-
-    Args:
-        of_classes: also the defaults of the classes that it names, which imports them and torch.
-    """
+    """Reads config.yaml as `stored_config`, with defaults that an older version did not write (`completed`)."""
     return completed(stored_config(path), of_classes)
 
 
