@@ -512,9 +512,9 @@ def test_an_evaluation_says_that_a_run_is_not_finished(made: Make) -> None:
 
 
 def test_a_key_that_only_newer_runs_record_has_its_default_in_older_ones(made: Make, tmp_path: Path) -> None:
-    old, _ = made("linear", 0), made("linear", 1)
-    config = yaml.safe_load((old / "config.yaml").read_text())
-    del config["task"]["end_token"]
-    (old / "config.yaml").write_text(yaml.safe_dump(config))
+    _, new = made("linear", 0), made("linear", 1)
+    config = yaml.safe_load((new / "config.yaml").read_text())
+    config["task"]["end_token"] = True
+    (new / "config.yaml").write_text(yaml.safe_dump(config))
     first, second = select_glob(str(tmp_path / "runs")).runs
     assert first.config["task"]["end_token"] is second.config["task"]["end_token"] is True
