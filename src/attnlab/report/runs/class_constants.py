@@ -29,7 +29,7 @@ def class_constant(path: str, name: str) -> Any:
     }
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == class_name:
-            constants = [_literal(item.value) for item in node.body if _assigns(item, name)]
+            constants = [constant for item in node.body if (constant := _assigned(item, name)) is not None]
             names = [ast.unparse(base).partition("[")[0] for base in node.bases]
             bases = [sources.get(base, f"{module}.{base}") for base in names]
             ours = [base for base in bases if base.partition(".")[0] in (module.partition(".")[0], "attnlab")]
@@ -38,15 +38,15 @@ def class_constant(path: str, name: str) -> Any:
     return None
 
 
-def _assigns(item: Any, name: str) -> bool:
+def _assigned(item: ast.stmt, name: str) -> Any:
+    """The literal that a statement gives to a name; None if it gives it none."""
     match item:
-        case ast.Assign(targets=[ast.Name(id=target)]) | ast.AnnAssign(target=ast.Name(id=target)):
-            return target == name
-    return False
-
-
-def _literal(node: ast.expr | None) -> Any:
-    try:
-        return None if node is None else ast.literal_eval(node)
-    except ValueError:
-        return None
+        case (
+            ast.Assign(targets=[ast.Name(id=target)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value)
+        ) if target == name:
+            try:
+                return ast.literal_eval(value)
+            except ValueError:
+                return None
+    return None
