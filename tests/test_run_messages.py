@@ -1,4 +1,4 @@
-"""Messages at the start of a run; finished runs are shown without torch after the same comparison."""
+"""Messages at the start of a run; finished runs are shown without Lightning after the same comparison."""
 
 import json
 import subprocess
@@ -31,11 +31,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return two_finished_runs(tmp_path_factory.mktemp("finished"), *SMALL)
 
 
-def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs train.py in a separate process, which prints at its end whether torch was loaded."""
+def train_and_see_imports(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs train.py in a separate process, which prints at its end whether Lightning was loaded."""
     line = [*settings(folder, *SMALL), *words]
     code = f"import sys; from attnlab.launch.train_cli import train_main; code = train_main({line!r})"
-    code += "; print('torch' in sys.modules, code)"
+    code += "; print('pytorch_lightning' in sys.modules, code)"
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), cwd=ROOT, check=False
     )
@@ -48,8 +48,8 @@ def train_without_torch(folder: Path, *words: str) -> subprocess.CompletedProces
         (("-m", "seed=0,1"), "2 runs in"),
     ],
 )
-def test_a_finished_run_is_shown_without_torch(finished: Path, words: tuple[str, ...], said: str) -> None:
-    done = train_without_torch(finished, *words)
+def test_a_finished_run_is_shown_without_lightning(finished: Path, words: tuple[str, ...], said: str) -> None:
+    done = train_and_see_imports(finished, *words)
     assert done.stdout.splitlines()[-1] == "False 0", done.stderr
     assert said in done.stdout
 
@@ -59,7 +59,7 @@ def test_a_finished_run_is_compared_before_it_is_shown(finished: Path) -> None:
     former = file.read_text()
     try:
         file.write_text(former.replace("clip_norm: 5.0", "clip_norm: 4.0"))
-        done = train_without_torch(finished)
+        done = train_and_see_imports(finished)
     finally:
         file.write_text(former)
     assert "optim.clip_norm: 4.0 -> 5.0" in done.stderr
