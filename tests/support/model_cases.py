@@ -223,7 +223,7 @@ def positions_of(model: str) -> list[str]:
         return [own]
     raw = composed(model, "scan")
     relative = not check_config(raw | {"backbone": raw["backbone"] | {"positions": "relative"}})
-    return ["sinusoidal", "none"] + ["relative"] * relative + ["rotary"] * (model in ("vanilla", "linear"))
+    return ["sinusoidal", "none"] + ["relative"] * relative + ["rotary"] * (model in ("vanilla", "linear_ortho"))
 
 
 def every_network() -> Callable:

@@ -1,0 +1,65 @@
+"""A kind of task and positions in a user's own package: named by dotted paths, checked, trained."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.incremental_decoding import check_steps
+from support.model_cases import backbone_of, model_of, network_of
+from support.own_classes import SLOPE, Decay, HalvedParity
+from support.parity_task import Parity
+from support.random_batches import drawn_batch
+from support.tensors import shaken
+
+from attnlab.attention.softmax import SoftmaxAttention
+from attnlab.config.check import check_config
+from attnlab.config.job_config import compose_config
+from attnlab.data.files.fetch import Folders
+from attnlab.tasks.kinds.base import build_network, kind_of
+
+DECAY = "support.own_classes.Decay"
+
+
+@pytest.fixture(autouse=True)
+def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "support")
+
+
+def test_a_kind_of_a_users_own(tmp_path: Path) -> None:
+    folders = Folders(data=tmp_path, cache=tmp_path)
+    own, plain = (task().prepare(folders).spec for task in (HalvedParity, Parity))
+    network = build_network(backbone_of("vanilla", "flip_flop"), model_of("vanilla"), own).double().eval()
+    batch = drawn_batch("flip_flop")
+    batch.inputs, batch.targets = batch.inputs % 2, batch.targets % 2
+    losses = [kind_of(spec).loss(network, batch)[0].item() for spec in (own, plain)]
+    assert losses[0] == losses[1] / 2
+
+
+def test_added_scores_of_a_users_own_equal_the_formula() -> None:
+    attention = shaken(SoftmaxAttention(8, 2, positions=Decay()).double())
+    q, k, v = torch.randn(3, 2, 2, 6, 4, dtype=torch.float64)
+    distance = (torch.arange(6)[:, None] - torch.arange(6)).abs()
+    weights = ((q @ k.transpose(-1, -2) - SLOPE * distance) / 2).softmax(-1)
+    torch.testing.assert_close(attention.attend(q, k, v, None, False), weights @ v, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(attention.weights(q, k, None, False), weights, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("positions", [DECAY, "rotary", "relative"])
+def test_decoding_step_by_step_equals_the_forward(positions: str) -> None:
+    check_steps(network_of("vanilla", "scan", positions=positions))
+
+
+def test_the_check_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["task=scan", f"backbone.positions={DECAY}"]
+    assert not check_config(compose_config([*words, "model=vanilla"]))
+    (problem,) = check_config(compose_config([*words, "model=linear"]))
+    assert f"backbone.positions={DECAY}: not possible with LinearAttention" in str(problem)
+    monkeypatch.delenv("ATTNLAB_PLUGINS")
+    (problem,) = check_config(compose_config([*words, "model=vanilla"]))
+    assert "ATTNLAB_PLUGINS=support" in str(problem)
+
+
+def test_a_wrong_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlab.tasks.scan.task.Scan.kind", "encoder_decodr")
+    problems = check_config(compose_config(["task=scan", "model=vanilla"]))
+    assert "its kind encoder_decodr: no module attnlab.tasks.kinds.encoder_decodr" in str(problems[0])
