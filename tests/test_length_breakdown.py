@@ -18,7 +18,6 @@ from attnlab.report.length_tables import length_tables
 from attnlab.report.report_record import ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length, warnings
-from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import markdown, record
 from attnlab.report.text_tables import mean_and_sd
@@ -107,9 +106,8 @@ def test_what_cannot_be_broken_down_is_said_or_left_out() -> None:
     assert length_tables(record(table, experiment="e")) == ("", []) and all(
         cell.by_length is None for cell in table.each()
     )
-    [said] = warnings(table.each(), table.by_folder)
+    error, said = warnings(table.each(), table.by_folder)
     assert said.startswith("no breakdown by length, because") and said.endswith("linear (ood), l2 (ood)")
-    [error] = unknown_errors(table.each())
     assert error.endswith("linear (ood)") and table.cells["l2"]["ood"].test_set_error is not None
     # a length with a number that no accuracy has
     wild = a_run({27: 281}, CUTOFF_26)
@@ -117,7 +115,7 @@ def test_what_cannot_be_broken_down_is_said_or_left_out() -> None:
     assert length_parts(OOD, [wild]) is None
     # no share of examples
     plain = table_of([whole], f1=F1)
-    assert not warnings(plain.each(), plain.by_folder) and not unknown_errors(plain.each())
+    assert not warnings(plain.each(), plain.by_folder)
     assert length_parts(OOD, [a_run({27: 3}, {27: 9})]) is None
 
 
@@ -158,10 +156,10 @@ def test_a_test_set_leaves_a_binomial_error() -> None:
     assert error == pytest.approx(drawn.std(), rel=0.03)
     # none at 0 and 100 %, and nothing to be said of it
     perfect = table_of([a_run({1: 2000}, {1: 2000})])
-    assert perfect.cells["linear"]["ood"].test_set_error is None and not unknown_errors(perfect.each())
+    assert perfect.cells["linear"]["ood"].test_set_error is None and not warnings(perfect.each(), perfect.by_folder)
     # seeds with test sets of two sizes
     mixed = table_of([run, a_run({1: 870}, {1: 1000}, seed=1)])
-    assert mixed.cells["linear"]["ood"].test_set_error is None and unknown_errors(mixed.each())
+    assert mixed.cells["linear"]["ood"].test_set_error is None and warnings(mixed.each(), mixed.by_folder)
 
 
 def test_the_error_of_an_average_is_of_independent_parts() -> None:

@@ -22,7 +22,7 @@ from attnlab.plots import style
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.declarations.hypothesis_answers import answers
-from attnlab.report.failures.uneven_spreads import uneven_spreads
+from attnlab.report.failures.count_failures import uneven_spreads
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import Published, Value

@@ -18,8 +18,7 @@ from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import FoundRun, meets, runs_by_row, short_name, value_of
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
-from attnlab.report.statistics.length_breakdown import with_lengths
-from attnlab.report.statistics.test_set_error import with_test_set_errors
+from attnlab.report.statistics.length_breakdown import with_test_sets
 from attnlab.report.table_types import Table, TableError, cell_of, column_of
 
 
@@ -59,7 +58,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     table = Table(report, columns, cells, runs, published)
     found = table.by_folder
-    for finish in (with_test_set_errors, with_lengths, with_shortcuts):
+    for finish in (with_test_sets, with_shortcuts):
         cells = {row: finish(given, found) for row, given in cells.items()}
     return replace(table, cells=cells)
 

@@ -24,8 +24,7 @@ from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.declarations.hypothesis_answers import answer_lines, answers
 from attnlab.report.diagnose.cli import diagnose_main
-from attnlab.report.failures.count_failures import count_failures
-from attnlab.report.failures.uneven_spreads import uneven_spreads
+from attnlab.report.failures.count_failures import count_failures, uneven_spreads
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems

@@ -8,11 +8,10 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.declarations.declared_runs import left_out
-from attnlab.report.failures.uneven_spreads import mixed_seeds
+from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.report_record import Origin
 from attnlab.report.runs.read_runs import FoundRun, runs_by_row, short_name, value_of
 from attnlab.report.statistics.length_breakdown import warnings
-from attnlab.report.statistics.test_set_error import unknown_errors
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
@@ -85,7 +84,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
     lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
-    lines += [*unknown_errors(table.each()), *warnings(table.each(), table.by_folder), *_mixed(table)]
+    lines += [*warnings(table.each(), table.by_folder), *_mixed(table)]
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} ({run.damaged})" for run in runs if run.damaged]
     lines += [f"left out of metrics.csv: {listed(torn)}"] if torn else []

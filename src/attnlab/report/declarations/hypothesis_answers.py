@@ -39,8 +39,8 @@ from attnlab.report.declarations.declared_runs import (
     declared_hypotheses,
     has_outcome,
 )
+from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_statistics import fisher, reaches
-from attnlab.report.failures.uneven_spreads import mixed_seeds
 from attnlab.report.report_record import Column
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data

@@ -6,13 +6,15 @@ that failed for another reason, such as a lack of memory.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from attnlab.config.message_text import counted, hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
-from attnlab.learn.metric_units import problem, scaled
+from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled
+from attnlab.report.analysis_record import Comparison
 from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
     Times,
@@ -26,8 +28,16 @@ from attnlab.report.failures.failure_statistics import (
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.shortcuts import reached_by_shortcut
-from attnlab.report.statistics.differences import LEVEL, mean
+from attnlab.report.statistics.differences import FEWEST, LEVEL, mean, sd
 from attnlab.report.table_types import Table
+
+WIDER = 3.0
+"""ratio of standard deviations of uneven rows"""
+GAP = 0.5
+"""share of the range of the wider one"""
+LEAST = 0.01
+"""standard deviation below which no row is wide, as a share of its largest number"""
+ADVICE = "if some of them failed, let report.success count them in this column: a t interval assumes normal numbers"
 
 
 @dataclass
@@ -238,3 +248,50 @@ def _too_few_runs(rows: Sequence[RowSuccess], base: RowSuccess) -> list[str]:
         f"with {runs} a row no p can be below {least:.2f}{compared}, even if one row always fails and the other never: "
         "more seeds are needed to tell rows apart"
     ]
+
+
+def uneven_spread(cells: Iterable[Cell]) -> str:
+    """A sentence on the wider of two rows in a column, whose seeds seem to fall into two groups; empty without one.
+
+    Both rows have five numbers or more, the wider one's standard deviation is at least `WIDER` the other's, and its
+    widest gap between neighbours is at least `GAP` of its range: rows near 100 % are narrow without any failure.
+    """
+    narrow, wide = sorted(cells, key=lambda cell: cell.sd or 0.0)
+    few, values = list(narrow.values.values()), sorted(wide.values.values())
+    if min(len(few), len(values)) < FEWEST or wide.column.metric in OF_RUNS:
+        return ""
+    small, large = sd(few) or 0.0, sd(values) or 0.0
+    low, high = max(pairwise(values), key=lambda pair: pair[1] - pair[0])
+    is_split = high - low >= GAP * (values[-1] - values[0])
+    if large < max(WIDER * small, LEAST * max(map(abs, values))) or not is_split or not large:
+        return ""
+    sizes, ends = (
+        " and ".join(number(value, wide.column.unit) for value in pair) for pair in ((large, small), (low, high))
+    )
+    return (
+        f"seeds of {wide.row} are spread more widely than seeds of {narrow.row} (sd {sizes}), "
+        f"with none between {ends}; {ADVICE}"
+    )
+
+
+def uneven_spreads(table: Table, comparisons: Sequence[Comparison]) -> list[str]:
+    """A sentence for each compared pair of rows with uneven spreads; none in the column of a declared success."""
+    success = table.report.success
+    pairs = [pair for pair in comparisons if success is None or success.column != pair.column]
+    sentences = (
+        (pair.column, uneven_spread(table.cells[row][pair.column] for row in (pair.row, pair.against)))
+        for pair in pairs
+    )
+    return [f"in {column}, {sentence}" for column, sentence in sentences if sentence]
+
+
+def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
+    """A sentence on the rows in which some seeds reach the declared threshold of a column and others do not, so that a
+    t interval says little; empty without such rows. In a column without a threshold, on the spreads of two rows."""
+    success = table.report.success
+    cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
+    if success is None or success.column != column:
+        return uneven_spread(cells) if len(cells) == 2 else ""
+    mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
+    sentence = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
+    return sentence if mixed else ""

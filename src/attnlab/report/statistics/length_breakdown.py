@@ -1,22 +1,22 @@
-"""Breakdown of an accuracy by length, and the rule that says when one length carries a mean.
+"""What a test set says of an accuracy: its breakdown by length, the length that carries a mean, its binomial error.
 
-A task with lengths records a metric over all test examples and over each length or range of lengths
-(`test/ood/length_30/sequence_accuracy`, `test/length_500_999/accuracy`), with the number of examples of each. The
-length is that of the output, or of the input where the answer is a class.
+A task with lengths records a metric over all test examples and over each length or range of lengths of the output, or
+of the input where the answer is a class (`test/ood/length_30/sequence_accuracy`, `test/length_500_999/accuracy`).
 """
 
-import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
 
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE, as_float, number, problem
 from attnlab.report.analysis_record import LengthPart
 from attnlab.report.report_record import Cell
-from attnlab.report.runs.read_runs import FoundRun, is_share
+from attnlab.report.runs.read_runs import FoundRun, grouped, is_share
 
 MOST_PARTS = 10
 """columns of a breakdown; of more lengths, neighbours are put together"""
@@ -29,12 +29,11 @@ FEWEST_RIGHT = 10
 _NAME = re.compile(r"length_(?P<first>\d+)(?:_(?P<last>\d+|up))?")
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """Examples of some lengths, and how many of them are right."""
+class _Counted(NamedTuple):
+    """Examples of some lengths, and how many of them are right; the last length may be infinite."""
 
     first: int
-    last: int | None
+    last: float
     examples: int
     right: float
 
@@ -56,32 +55,26 @@ def _length_of(key: str) -> tuple[str, int, int | None]:
     """The metric of the whole subset, and first and last length, of the metric of a length; "" for any other."""
     part, _, measured = key.rpartition("/")
     above, _, length = part.rpartition("/")
-    if (found := _NAME.fullmatch(length)) is None:
+    if (ends := _NAME.fullmatch(length)) is None:
         return "", 0, None
-    last = found["last"] or found["first"]
-    return f"{above}/{measured}" if above else measured, int(found["first"]), None if last == "up" else int(last)
+    last = ends["last"] or ends["first"]
+    return f"{above}/{measured}" if above else measured, int(ends["first"]), None if last == "up" else int(last)
 
 
 def length_parts(metric: str, runs: Sequence[FoundRun]) -> list[LengthPart] | None:
     """The breakdown of a metric over finished runs, in at most `MOST_PARTS` parts.
 
     None where the metric is no share of examples or has fewer than two lengths; also where the recorded numbers of
-    examples are missing, or do not add up to the metric (`unknown_lengths`).
+    examples are missing, or do not add up to the metric.
     """
     if not is_share(metric):
         return None
     by_run = [_counts(metric, run) for run in runs]
     if not by_run or not all(by_run):
         return None
-    ordered = sorted(itertools.chain.from_iterable(by_run), key=_place)
-    by_length = [_sum(list(same)) for _, same in itertools.groupby(ordered, key=_place)]
+    lengths = grouped((counts, counts[:2]) for run in by_run for counts in run)
+    by_length = [_sum(lengths[ends]) for ends in sorted(lengths)]
     return _parts(_together(by_length)) if len(by_length) > 1 else None
-
-
-def unknown_lengths(metric: str, runs: Sequence[FoundRun]) -> bool:
-    """Whether a share of examples was recorded by length and has no breakdown, for lack of numbers of examples."""
-    lengths = {key[:2] for run in runs for key in recorded_lengths(run, metric)}
-    return is_share(metric) and len(lengths) > 1 and length_parts(metric, runs) is None
 
 
 def one_length(parts: Sequence[LengthPart], runs: int) -> LengthPart | None:
@@ -96,95 +89,120 @@ def one_length(parts: Sequence[LengthPart], runs: int) -> LengthPart | None:
     right = math.fsum(part.examples * part.mean / 100 for part in parts)
     if right < FEWEST_RIGHT * runs:
         return None
-    found = (one for one in parts if one.right is not None and one.right > max(MOST_RIGHT, OVER_SHARE * one.share))
-    return next(found, None)
+    return next((part for part in parts if (part.right or 0) > max(MOST_RIGHT, OVER_SHARE * part.share)), None)
 
 
 def _counts(metric: str, run: FoundRun) -> list[_Counted]:
     """The examples of each length in one run; empty if they do not add up to all examples and all right answers."""
-    found = []
+    lengths = []
     for first, last, name, value in recorded_lengths(run, metric):
         examples = run.examples(name)
         if examples is None or problem(name, value):
             return []
-        found.append(_Counted(first, last, examples, examples * as_float(value)))
+        lengths.append(_Counted(first, math.inf if last is None else last, examples, examples * as_float(value)))
     whole = run.examples(metric)
-    if not found or whole is None or sum(one.examples for one in found) != whole:
+    if not lengths or whole is None or sum(counts.examples for counts in lengths) != whole:
         return []
-    right = math.fsum(one.right for one in found)
-    return found if math.isclose(right, whole * as_float(run.result["metrics"][metric]), abs_tol=1e-3) else []
+    right = math.fsum(counts.right for counts in lengths)
+    return lengths if math.isclose(right, whole * as_float(run.result["metrics"][metric]), abs_tol=1e-3) else []
 
 
-def _place(one: _Counted) -> tuple[int, float]:
-    return one.first, math.inf if one.last is None else one.last
-
-
-def _sum(of: Sequence[_Counted]) -> _Counted:
+def _sum(lengths: Sequence[_Counted]) -> _Counted:
     """Neighbouring lengths, or one length in several runs, as one."""
-    examples, right = sum(one.examples for one in of), math.fsum(one.right for one in of)
-    return _Counted(of[0].first, of[-1].last, examples, right)
+    examples, right = sum(counts.examples for counts in lengths), math.fsum(counts.right for counts in lengths)
+    return _Counted(lengths[0].first, lengths[-1].last, examples, right)
 
 
-def _together(ordered: Sequence[_Counted]) -> list[_Counted]:
+def _together(lengths: Sequence[_Counted]) -> list[_Counted]:
     """At most `MOST_PARTS` ranges with about the same number of examples; each length by itself if there are few."""
-    if len(ordered) <= MOST_PARTS:
-        return list(ordered)
-    total = sum(one.examples for one in ordered)
-    ends = itertools.accumulate(one.examples for one in ordered)
+    if len(lengths) <= MOST_PARTS:
+        return list(lengths)
+    *_, total = ends = list(accumulate(counts.examples for counts in lengths))
     # by the middle of each length in the order of all examples
-    groups = [int(MOST_PARTS * (end - one.examples / 2) / total) for one, end in zip(ordered, ends, strict=True)]
-    pairs = itertools.groupby(zip(groups, ordered, strict=True), key=lambda pair: pair[0])
-    return [_sum([one for _, one in members]) for _, members in pairs]
+    middles = (end - counts.examples / 2 for counts, end in zip(lengths, ends, strict=True))
+    groups = grouped(
+        (counts, int(MOST_PARTS * middle / total)) for counts, middle in zip(lengths, middles, strict=True)
+    )
+    return list(map(_sum, groups.values()))
 
 
-def _parts(of: Sequence[_Counted]) -> list[LengthPart]:
+def _parts(lengths: Sequence[_Counted]) -> list[LengthPart]:
     """Shares and means in percent."""
-    total = _sum(of)
+    total = _sum(lengths)
     return [
         LengthPart(
-            first=one.first,
-            last=one.last,
-            examples=one.examples,
-            share=100 * one.examples / total.examples,
-            mean=100 * one.right / one.examples,
-            right=100 * one.right / total.right if total.right else None,
+            first=first,
+            last=None if math.isinf(last) else int(last),
+            examples=examples,
+            share=100 * examples / total.examples,
+            mean=100 * right / examples,
+            right=100 * right / total.right if total.right else None,
         )
-        for one in of
+        for first, last, examples, right in lengths
     ]
 
 
-def with_lengths(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
-    """The cells of one row, by column, with their breakdown by length.
+def standard_error(percent: float, examples: int) -> float | None:
+    """The binomial standard error of an accuracy in percent, in points; None at 0 and 100 %, where nothing is certain.
+
+    Examples are taken as independent; where they are not, as the 20 questions about one picture, the error is larger.
+    """
+    return math.sqrt(percent * (100 - percent) / examples) if 0 < percent < 100 else None
+
+
+def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
+    """The cells of one row, by column, with the size of their test sets, its error, and their breakdown by length.
+
+    A cell has the error of one run with its mean; a mean of columns has the error of independent columns.
 
     Args:
         runs: of the table, by their folders (`Table.by_folder`).
     """
-    found = {}
+    complete: dict[str, Cell] = {}
     for name, cell in cells.items():
-        parts = None if cell.column.of else length_parts(cell.column.metric, cell.measured(runs))
-        found[name] = replace(cell, by_length=parts, one_length=one_length(parts or (), cell.n))
-    return found
+        metric, measured = cell.column.metric, cell.measured(runs)
+        if cell.column.of:
+            errors = [complete[part].test_set_error for part in cell.column.of]
+            known = [error for error in errors if error is not None]
+            error = math.hypot(*known) / len(errors) if len(known) == len(errors) else None
+            complete[name] = replace(cell, test_set_error=error)
+            continue
+        sizes = {run.examples(metric) for run in measured} if is_share(metric) else set()
+        examples = sizes.pop() if len(sizes) == 1 else None
+        error = None if cell.mean is None or examples is None else standard_error(cell.mean, examples)
+        parts = length_parts(metric, measured)
+        carrying = one_length(parts or (), cell.n)
+        complete[name] = replace(cell, examples=examples, test_set_error=error, by_length=parts, one_length=carrying)
+    return complete
 
 
 def warnings(cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
-    """Sentences on means that one length carries, and on accuracies without a breakdown, if there are any.
+    """Sentences on accuracies without an error or a breakdown, and on means that one length carries, if there are any.
 
     Args:
         runs: of the table, by their folders (`Table.by_folder`).
     """
-    cells = list(cells)
+    shares = [cell for cell in cells if is_share(cell.column.metric) and not cell.column.of]
     carried = [
         f"{cell.row}, {cell.column.name}: {number(part.right, SHARE.name)} % of the right answers have {part.named}, "
         f"as have {number(part.share, SHARE.name)} % of the test set"
-        for cell in cells
+        for cell in shares
         if (part := cell.one_length) and part.right is not None
     ]
-    lacking = [
-        f"{cell.row} ({cell.column.name})"
-        for cell in cells
-        if not cell.column.of and cell.by_length is None
-        if unknown_lengths(cell.column.metric, cell.measured(runs))
-    ]
-    found = [f"one length carries the mean: {'; '.join(carried)}"] if carried else []
+    unsized = [cell for cell in shares if cell.mean is not None and cell.examples is None]
+    whole = [cell for cell in shares if cell.by_length is None and _has_lengths(cell, runs)]
+    why = "result.json lacks the number of test examples or tokens, or runs of one cell have different numbers"
+    lines = [f"no test set error, because {why}: {_named(unsized)}"] if unsized else []
+    lines += [f"one length carries the mean: {'; '.join(carried)}"] if carried else []
     why = "result.json has no numbers of test examples that fit"
-    return found + ([f"no breakdown by length, because {why}: {listed(lacking, 8)}"] if lacking else [])
+    return [*lines, f"no breakdown by length, because {why}: {_named(whole)}"] if whole else lines
+
+
+def _has_lengths(cell: Cell, runs: Mapping[str, FoundRun]) -> bool:
+    """Whether the metric of a cell was recorded over several lengths."""
+    metric = cell.column.metric
+    return len({key[:2] for run in cell.measured(runs) for key in recorded_lengths(run, metric)}) > 1
+
+
+def _named(cells: Iterable[Cell]) -> str:
+    return listed([f"{cell.row} ({cell.column.name})" for cell in cells], 8)
