@@ -46,58 +46,58 @@ def claimed_range(asked: Hypothesis, metric: str) -> ClaimedRange:
     return ClaimedRange(end, math.inf, is_open) if sign > 0 else ClaimedRange(-math.inf, -end, is_open)
 
 
-def verdict(found: PairedDifference, claimed: ClaimedRange) -> str:
+def verdict(pair: PairedDifference, claimed: ClaimedRange) -> str:
     """Supported where the corrected interval lies in the claimed range, refuted where it lies outside, else undecided.
 
     Ranks have no interval. There, each end of the range is tested at the level that the end of an interval has. They
     pass over a small share of diverged runs, so nothing is supported of which a diverged run is a counterexample.
     """
-    if found.low is not None and found.high is not None:
-        inside, outside = claimed.contains(found.low, found.high), claimed.excludes(found.low, found.high)
+    if pair.low is not None and pair.high is not None:
+        inside, outside = claimed.contains(pair.low, pair.high), claimed.excludes(pair.low, pair.high)
     else:
-        level, (inside_p, outside_p) = LEVEL / found.tests / 2, _one_sided(found, claimed)
-        inside, outside = inside_p <= level and not _diverged_outside(found, claimed), outside_p <= level
+        level, (inside_p, outside_p) = LEVEL / pair.tests / 2, _one_sided(pair, claimed)
+        inside, outside = inside_p <= level and not _diverged_outside(pair, claimed), outside_p <= level
     return SUPPORTED if inside else REFUTED if outside else UNDECIDED
 
 
-def _diverged_outside(found: PairedDifference, claimed: ClaimedRange) -> bool:
+def _diverged_outside(pair: PairedDifference, claimed: ClaimedRange) -> bool:
     """Whether runs diverged of rows that are claimed to be equal or hardly worse: no margin is as large."""
-    if found.ranks is None or not claimed.holds(0.0):
+    if pair.ranks is None or not claimed.holds(0.0):
         return False
-    ours, theirs = found.ranks.diverged
+    ours, theirs = pair.ranks.diverged
     has_two_ends = math.isfinite(claimed.low) and math.isfinite(claimed.high)
     return ours + (theirs if has_two_ends else 0) > 0
 
 
-def p_value(found: PairedDifference, claimed: ClaimedRange) -> float | None:
+def p_value(pair: PairedDifference, claimed: ClaimedRange) -> float | None:
     """Twice the one-sided p-value of the claim that the difference lies in the range, or outside, whichever is smaller.
 
     For a range with two ends the first is the larger p-value of two one-sided tests (Schuirmann 1987). None without a
     test.
     """
-    return None if found.p is None else min(1.0, 2 * min(_one_sided(found, claimed)))
+    return None if pair.p is None else min(1.0, 2 * min(_one_sided(pair, claimed)))
 
 
-def _one_sided(found: PairedDifference, claimed: ClaimedRange) -> tuple[float, float]:
+def _one_sided(pair: PairedDifference, claimed: ClaimedRange) -> tuple[float, float]:
     """The p-values of the claims that the difference lies in the range, and that it lies outside."""
-    (above_low, below_low), (above_high, below_high) = map(found.one_sided, (claimed.low, claimed.high))
+    (above_low, below_low), (above_high, below_high) = map(pair.one_sided, (claimed.low, claimed.high))
     return max(above_low, below_high), min(below_low, above_high)
 
 
-def undecided_text(found: PairedDifference, asked: Hypothesis, claimed: ClaimedRange, unit: str) -> str:
+def undecided_text(pair: PairedDifference, asked: Hypothesis, claimed: ClaimedRange, unit: str) -> str:
     """Why a claim is undecided, in words: diverged runs, else the smallest difference that so many seeds show."""
-    if _diverged_outside(found, claimed):
+    if _diverged_outside(pair, claimed):
         return "a diverged run differs by more than any margin"
-    if found.ranks is not None:
-        share = smallest_share(len(found.ranks.ours), len(found.ranks.theirs), LEVEL / found.tests)
+    if pair.ranks is not None:
+        share = smallest_share(len(pair.ranks.ours), len(pair.ranks.theirs), LEVEL / pair.tests)
         if share is None:
             return "so few runs show no difference by ranks: more seeds are needed"
         return f"with so many runs a verdict needs a row that is better in {math.ceil(100 * share)} % of the pairs"
     # equivalence needs both ends
     power = (1 + POWER) / 2 if asked.within is not None else POWER
-    size = smallest_shown(found.differences, found.tests, power)
+    size = smallest_shown(pair.differences, pair.tests, power)
     is_margin = asked.within is not None or asked.not_worse_by is not None
-    what, given = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
+    what, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
     shown = number(size + (asked.at_least or 0.0), unit)
-    units = f"{len(found.by_seed)} {found.units}"
-    return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{given}"
+    units = f"{len(pair.by_seed)} {pair.units}"
+    return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{condition}"

@@ -1,10 +1,7 @@
-"""What was declared before the runs: the analysis that each was begun under, and the seeds behind an answer.
+"""What was declared before the runs, and what is asked now: the analysis that each was begun under, and its seeds.
 
-`run.train_run.record_start` writes the keys `config.report_block.ANALYSIS` of the experiment's `report:` into
-status.json, with the step and the commit. Here they are compared with what the experiment asks now.
-
-A run has an outcome if it has a number or diverged. A verdict needs an outcome of every declared seed in both rows:
-choosing some of the finished seeds, or looking while the others still run, finds differences where there are none.
+A verdict needs an outcome (a number, or that it diverged) of every declared seed in both rows: a choice among finished
+seeds finds differences where there are none.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -137,28 +134,27 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_pair
     outside = {row: _begun_outside(table, members) for row, members in rows.items()}
     in_table, tested = (set().union(*keys.values()) for keys in (seeds, known))
     data = {key[0] for key in in_table}
-    declarations = [set(product(_data_seeds(report, data), report.seeds)) for report in declared]
+    # a task without data seeds has none, whatever is declared
+    declarations = [
+        set(product(data if None in data else report.data_seeds or data, report.seeds)) for report in declared
+    ]
     wanted = in_table.union(*declarations)
     with_data = len({key[0] for key in wanted.union(*outside.values())}) > 1
     lacking = grouped((row, _lacking(wanted - known[row], seeds[row], outside[row], with_data)) for row in rows)
     without = [f"{' and '.join(of_rows)} without seeds {words}" for words, of_rows in lacking.items() if words]
     # a seed that is finished in one row is a finished one
-    states = sorted(
-        chain.from_iterable(row.items() for row in outside.values()), key=lambda pair: pair[1] == "finished"
-    )
+    states = sorted(chain.from_iterable(map(dict.items, outside.values())), key=lambda pair: pair[1] == "finished")
     remarks = [*_left_out(tested, dict(states), with_data), *_remarks(tested, declarations, with_data)]
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 
 
 def left_out(table: Table) -> list[str]:
-    """Sentences on the rows whose runs are only some of the begun ones of their settings: a choice of seeds finds
-    differences where there are none."""
+    """Sentences on the rows whose runs are only some of the begun ones of their settings."""
     by_row = grouped((seed, cell.row) for cell in table.each() for seed in cell.seeds)
     sentences = []
     for row, seeds in by_row.items():
-        tested = {
-            _key(table, seed) for seed in {str(seed.folder): seed for seed in seeds}.values() if has_outcome(seed)
-        }
+        last = {str(seed.folder): seed for seed in seeds}.values()
+        tested = {_key(table, seed) for seed in last if has_outcome(seed)}
         outside = _begun_outside(table, seeds)
         with_data = len({data for data, _ in tested | outside.keys()}) > 1
         sentences += [(row, sentence) for sentence in _left_out(tested, outside, with_data)]
@@ -184,11 +180,6 @@ def _names(keys: Collection[Key], with_data: bool) -> str:
     by_data = grouped((str(seed), data) for data, seed in _sorted(keys))
     groups = grouped((str(data), listed(seeds, 20)) for data, seeds in by_data.items())
     return ", ".join(f"{seeds} of data {listed(data, 20)}" if with_data else seeds for seeds, data in groups.items())
-
-
-def _data_seeds(report: Report, in_table: Collection[int | None]) -> Collection[int | None]:
-    """The declared data seeds, for a task that has some; those of the table where none are declared."""
-    return report.data_seeds if report.data_seeds and None not in in_table else in_table
 
 
 def _begun_outside(table: Table, seeds: Sequence[ReportSeed]) -> dict[Key, str]:

@@ -1,18 +1,7 @@
-"""Answers to the hypotheses that an experiment declares: supported, refuted, undecided.
+"""Answers to the hypotheses that an experiment declares: supported, refuted, undecided (docs/reports.md, Hypotheses).
 
-A hypothesis on a column claims a range of differences (`claimed_ranges`): above 0, at least 5, within 1. It is
-supported where the interval of the mean difference over the common seeds lies in that range, refuted where it lies
-outside, and undecided elsewhere. Where runs diverged there is no mean, and ranks with these runs last take its place. A
-hypothesis on failures is answered by Fisher's exact test; equal shares refute nothing.
-
-Intervals and p-values are corrected by Bonferroni's method over all hypotheses that the experiment declares or that its
-runs were begun under, also those without runs and those that were removed or changed after the runs. So all intervals
-hold at once with 95 %, and agree with the p-values. Equivalence is two one-sided tests at 2.5 % each, non-inferiority
-one of them.
-
-A hypothesis is undecided, whatever the numbers, with fewer than five common seeds, while a declared seed has no outcome
-in a row, of runs of `debug=...`, and where the tested numbers choose a value (`best_over` without `chosen_by`). Rows
-that have learned nothing are alike, so that they support no parity and refute no difference.
+All intervals and p-values are corrected by Bonferroni's method over all hypotheses that the experiment declares or that
+its runs were begun under, also those without runs and those that were removed or changed since.
 """
 
 from collections.abc import Collection, Sequence
@@ -61,14 +50,14 @@ def answers(table: Table) -> list[HypothesisAnswer]:
     """The answers to all hypotheses of a table's report."""
     asked = table.report.hypotheses
     # hypotheses that were declared and are no longer asked count as well
-    tests = len(asked) + sum(one not in asked for one in declared_hypotheses(table))
-    return [_answer(table, one, tests) for one in asked]
+    tests = len(asked) + sum(claim not in asked for claim in declared_hypotheses(table))
+    return [_answer(table, claim, tests) for claim in asked]
 
 
-def answer_lines(found: Sequence[HypothesisAnswer]) -> list[str]:
+def answer_lines(answered: Sequence[HypothesisAnswer]) -> list[str]:
     """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
-    lines = [f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})" for answer in found]
-    return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in found) else lines
+    lines = [f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})" for answer in answered]
+    return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in answered) else lines
 
 
 def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
@@ -82,7 +71,7 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     column = next(column for column in table.columns if column.name == name)
     cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
     rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
-    runs = [table.by_folder[str(one.folder)] for seeds in rows.values() for one in seeds if has_outcome(one)]
+    runs = [table.by_folder[str(seed.folder)] for seeds in rows.values() for seed in seeds if has_outcome(seed)]
     declared, reports = declaration(table, asked, runs)
     seeds = compared_seeds(table, rows, reports, is_paired=not asked.fails_less_than)
     answer = HypothesisAnswer(
@@ -106,19 +95,19 @@ def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
     if barred := _barred(table, seeds, runs):
         answer = replace(answer, verdict=UNDECIDED, reason=f"{barred}: no verdict; {answer.reason}")
     chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
-    counts = [f"{one.row} {one.started}/{one.diverged}/{one.used}" for one in seeds.runs]
-    told = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/tested: {', '.join(counts)}"]
-    return replace(answer, reason="; ".join(told))
+    counts = [f"{row.row} {row.started}/{row.diverged}/{row.used}" for row in seeds.runs]
+    reasons = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/tested: {', '.join(counts)}"]
+    return replace(answer, reason="; ".join(reasons))
 
 
 def _barred(table: Table, seeds: ComparedSeeds, runs: Sequence[FoundRun]) -> str:
     """Why runs give no verdict, whatever their numbers, in words; empty where they may."""
-    found = [seeds.lacking] if seeds.lacking else []
+    reasons = [seeds.lacking] if seeds.lacking else []
     if debug := {f"debug={run.config['debug']}" for run in runs if run.config.get("debug")}:
-        found.append(f"runs of {listed(sorted(debug))}")
+        reasons.append(f"runs of {listed(sorted(debug))}")
     if table.report.best_over and table.report.chosen_by is None:
-        found.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
-    return "; ".join(found)
+        reasons.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
+    return "; ".join(reasons)
 
 
 def _claim(asked: Hypothesis, column: Column) -> str:
@@ -138,38 +127,39 @@ def _of_difference(
     answer: HypothesisAnswer, table: Table, asked: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
 ) -> HypothesisAnswer:
     """The answer to a hypothesis on a column."""
-    found = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
-    used = min(one.used for one in seeds.runs)
-    if found is None:
+    pair = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
+    used = min(row.used for row in seeds.runs)
+    if pair is None:
         reason = "all runs diverged" if used > 1 else f"{counted(used, 'common seed')}, a test needs {FEWEST}"
         return replace(answer, reason=reason)
     claimed, unit = claimed_range(asked, column.metric), column.unit
-    answer = replace(answer, difference=found.mean, low=found.low, high=found.high, reason=_numbers(found, unit))
-    if not found.is_tested:
-        held = sum(map(claimed.holds, found.differences))
-        counts = [f"as claimed in {held} of {len(found.by_seed)}"] if found.ranks is None else []
-        needs = [f"a test needs {FEWEST} {found.units}"] if counts or used < FEWEST else []
+    answer = replace(answer, difference=pair.mean, low=pair.low, high=pair.high, reason=_numbers(pair, unit))
+    if not pair.is_tested:
+        held = sum(map(claimed.holds, pair.differences))
+        counts = [f"as claimed in {held} of {len(pair.by_seed)}"] if pair.ranks is None else []
+        needs = [f"a test needs {FEWEST} {pair.units}"] if counts or used < FEWEST else []
         return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
-    p, decided = p_value(found, claimed), verdict(found, claimed)
-    told = [answer.reason, *_p_texts(p, tests)]
+    p, decided = p_value(pair, claimed), verdict(pair, claimed)
+    reasons = [answer.reason, *_p_texts(p, tests)]
     if decided == UNDECIDED:
-        told.append(undecided_text(found, asked, claimed, unit))
+        reasons.append(undecided_text(pair, asked, claimed, unit))
     unlearned = _unlearned(table, column, seeds, tests)
     says_nothing = _is_of_equal_rows(decided, asked, claimed, unlearned)
     if says_nothing or len(unlearned) == len(seeds.rows):
-        told.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
+        reasons.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
         decided = UNDECIDED if says_nothing else decided
-    if all(one.value == unit_of(column.metric).best for members in seeds.rows.values() for one in members):
-        told.append(f"all runs have {number(unit_of(column.metric).best, unit)}, where rows that differ are alike")
-    return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=bonferroni(p, tests))
+    best = unit_of(column.metric).best
+    if all(seed.value == best for members in seeds.rows.values() for seed in members):
+        reasons.append(f"all runs have {number(best, unit)}, where rows that differ are alike")
+    return replace(answer, verdict=decided, reason="; ".join(reasons), p=p, corrected=bonferroni(p, tests))
 
 
-def _numbers(found: PairedDifference, unit: str) -> str:
+def _numbers(pair: PairedDifference, unit: str) -> str:
     """A difference with its interval and method."""
-    if found.mean is None or found.low is None or found.high is None:
-        return found.method
-    center, low, high = (number(value, unit, signed=True) for value in (found.mean, found.low, found.high))
-    return f"difference {center}{'' if low == high else f', from {low} to {high}'}: {found.method}"
+    if pair.mean is None or pair.low is None or pair.high is None:
+        return pair.method
+    center, low, high = (number(value, unit, signed=True) for value in (pair.mean, pair.low, pair.high))
+    return f"difference {center}{'' if low == high else f', from {low} to {high}'}: {pair.method}"
 
 
 def _p_texts(p: float | None, tests: int) -> list[str]:
@@ -184,29 +174,29 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     """The answer to a hypothesis on failures."""
     ours, others = (_failures(table, seeds.rows[row]) for row in (answer.row, answer.than))
     counts = f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]}"
-    data = {row: [one.data_seed for one in members] for row, members in seeds.rows.items()}
-    if len(set().union(*data.values())) > 1 and any(len(row) > len(set(row)) for row in data.values()):
+    data = [[seed.data_seed for seed in members] for members in seeds.rows.values()]
+    if len(set().union(*data)) > 1 and any(len(row) > len(set(row)) for row in data):
         return replace(answer, reason=f"{counts}; no test, as runs on one of several data sets are alike")
     p = fisher(ours, others)
     corrected = bonferroni(p, tests) or 0.0
     share, other = ours[0] / ours[1], others[0] / others[1]
     decided = UNDECIDED if corrected > LEVEL or share == other else SUPPORTED if share < other else REFUTED
-    told = [f"{counts} (Fisher's exact test)", *_p_texts(p, tests)]
+    reasons = [f"{counts} (Fisher's exact test)", *_p_texts(p, tests)]
     # where all runs fail, no number of runs shows fewer failures
     if decided == UNDECIDED and ours[0] < ours[1]:
         more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
         least = next(more, None)
-        told.append(
+        reasons.append(
             f"with {counted(ours[0], 'failure')} of {answer.row}, so few runs show no difference: more are needed"
             if least is None
             else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
         )
-    return replace(answer, verdict=decided, reason="; ".join(told), p=p, corrected=corrected)
+    return replace(answer, verdict=decided, reason="; ".join(reasons), p=p, corrected=corrected)
 
 
 def _is_of_equal_rows(decided: str, asked: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
-    """Whether a verdict is one that equal rows have, of rows that have learned nothing: these are equal, whatever they
-    are. Not worse than others is said of one row; the other may have learned nothing."""
+    """Whether a verdict is one that equal rows have, of rows that have learned nothing, which are equal whatever they
+    are; a row that is not worse than another one may be compared with one that has learned nothing."""
     if decided == UNDECIDED or (decided == SUPPORTED) != claimed.holds(0.0):
         return False
     if decided == REFUTED:
@@ -220,26 +210,26 @@ def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -
     At most half of a row's runs succeed by `report.success`, or its corrected interval does not lie above the best
     shortcut in this column and the worst number that there is.
     """
-    success, unit, found = table.report.success, unit_of(column.metric), {}
+    success, unit, reasons = table.report.success, unit_of(column.metric), {}
     sign = -1 if unit.lower_is_better else 1
     bounds = [pair for row in seeds.rows for pair in table.cells[row][column.name].shortcuts]
     name, bound = max([("worst number", unit.worst), *bounds], key=lambda pair: sign * pair[1])
     for row, members in seeds.rows.items():
         known = table.cells[row].get(success.column) if success else None
-        failed, runs = _failures(table, [one for one in known.seeds if has_outcome(one)]) if known else (0, 0)
+        failed, runs = _failures(table, list(filter(has_outcome, known.seeds))) if known else (0, 0)
         if success and runs and 2 * failed >= runs:
-            found[row] = f"{row}: {runs - failed} of {counted(runs, 'run')} succeed in {success.column}"
+            reasons[row] = f"{row}: {runs - failed} of {counted(runs, 'run')} succeed in {success.column}"
             continue
-        values = [mean(list(each.values())) for each in by_data_seed(members).values()]
-        values = [one.value for one in members if one.value is not None] if len(values) == 1 else values
+        values = [mean(list(numbers.values())) for numbers in by_data_seed(members).values()]
+        values = [seed.value for seed in members if seed.value is not None] if len(values) == 1 else values
         ends = interval(values, 1 - LEVEL / tests) if len(values) > 1 else (bound, bound)
         if unit.has_better and min(sign * end for end in ends) <= sign * bound:
-            found[row] = f"{row} is not shown to be better than the {name}, {number(bound, column.unit)}"
-    return found
+            reasons[row] = f"{row} is not shown to be better than the {name}, {number(bound, column.unit)}"
+    return reasons
 
 
 def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
     """The runs that failed, and all runs."""
     success = table.report.success
     assert success is not None, "checked by hypothesis_forms"
-    return sum(one.value is None or not reaches(success, one.value) for one in seeds), len(seeds)
+    return sum(seed.value is None or not reaches(success, seed.value) for seed in seeds), len(seeds)

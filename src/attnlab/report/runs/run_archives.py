@@ -24,22 +24,16 @@ def unpacked_archives(pattern: str | None) -> Iterator[Path | None]:
     Raises:
         DataError: as `unpack`.
     """
-    archives = find_archives(pattern) if pattern else []
+    archives: set[Path] = set()
+    for path in matched_paths(pattern) if pattern else ():
+        archives |= set(path.rglob(BELOW)) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
     if not archives:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="attnlab-runs-") as folder:
-        for archive in archives:
+        for archive in sorted(archives):
             unpack(archive, Path(folder))
         yield Path(folder)
-
-
-def find_archives(pattern: str) -> list[Path]:
-    """Archives that a glob matches, and archives of seeds below folders that it matches, in order of their names."""
-    found: set[Path] = set()
-    for path in matched_paths(pattern):
-        found |= set(path.rglob(BELOW)) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
-    return sorted(found)
 
 
 def unpack(archive: Path, into: Path) -> int:

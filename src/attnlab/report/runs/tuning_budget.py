@@ -1,7 +1,6 @@
 """Tuning budget of a table: every run that was spent on its tasks and models, in the table or not.
 
-Models are compared fairly if the same effort went into their settings. So all runs of a model on a task in the folder
-`<runs>/<task and split>/<model>` are counted, in the table or not, but for runs of debug=...
+Models are compared fairly if the same effort went into their settings.
 """
 
 import math
@@ -76,16 +75,16 @@ def budget_lines(spent: Sequence[SpentRuns]) -> list[str]:
     """A sentence on what is counted, one for each task and model, and one if models of a task were tuned unequally."""
     lines = [COUNTED] if spent else []
     tried: dict[str, dict[str, int]] = defaultdict(dict)
-    for one in spent:
-        values = [f"{key}: {count} values" for key, count in one.values.items()]
-        settings = counted(one.settings, "setting") + (f" ({listed(values, 6)})" if values else "")
-        states = listed([f"{count} {state}" for state, count in one.states.items()])
-        untimed = f", without {one.untimed} whose time is not known" if one.untimed else ""
-        runs = f"{counted(one.runs, 'run')} ({states}), {one.hours:.2f} hours of training{untimed}"
-        lines.append(f"{one.model} on {one.task}: {settings}, {runs}")
-        tried[one.task][one.model] = one.settings
+    for cost in spent:
+        values = [f"{key}: {count} values" for key, count in cost.values.items()]
+        settings = counted(cost.settings, "setting") + (f" ({listed(values, 6)})" if values else "")
+        states = listed([f"{count} {state}" for state, count in cost.states.items()])
+        untimed = f", without {cost.untimed} whose time is not known" if cost.untimed else ""
+        runs = f"{counted(cost.runs, 'run')} ({states}), {cost.hours:.2f} hours of training{untimed}"
+        lines.append(f"{cost.model} on {cost.task}: {settings}, {runs}")
+        tried[cost.task][cost.model] = cost.settings
     for task, counts in tried.items():
         if len(set(counts.values())) > 1:
-            told = listed([f"{model} {count}" for model, count in counts.items()])
-            lines.append(f"settings tried on {task} differ between models ({told}): a difference may be due to tuning")
+            each = listed([f"{model} {count}" for model, count in counts.items()])
+            lines.append(f"settings tried on {task} differ between models ({each}): a difference may be due to tuning")
     return lines

@@ -1,8 +1,5 @@
-"""Data seeds as a factor: runs on several data sets, drawn by `task.data_seed`, in one table.
-
-Runs on one data set share its examples, and are alike in what runs on two data sets are not. So the mean of a cell is
-over data sets, of the means over the seeds of each. Differences of rows are taken seed by seed on the same data, and
-averaged in each data set: an interval or a test counts data sets, not runs.
+"""Data seeds as a factor: runs on one data set are alike, so where `task.data_seed` draws several, means, intervals and
+tests count data sets, each with the mean of its seeds.
 """
 
 from collections import defaultdict
@@ -17,11 +14,11 @@ from attnlab.report.statistics.differences import FEWEST, PairedDifference, Rank
 
 def by_data_seed(seeds: Sequence[ReportSeed]) -> dict[int | None, dict[int | str, float]]:
     """The numbers of a cell by data seed, and by `ReportSeed.key`; one entry, None, where data seeds do not differ."""
-    found: dict[int | None, dict[int | str, float]] = defaultdict(dict)
-    for one in seeds:
-        if one.value is not None:
-            found[one.data_seed][one.key] = one.value
-    return dict(found)
+    groups: dict[int | None, dict[int | str, float]] = defaultdict(dict)
+    for seed in seeds:
+        if seed.value is not None:
+            groups[seed.data_seed][seed.key] = seed.value
+    return dict(groups)
 
 
 def mean_over_data(seeds: Sequence[ReportSeed]) -> float | None:
@@ -41,24 +38,20 @@ def paired_on_data(
         metric: of the column.
         tests: how many are made together.
     """
-    left, right = by_data_seed(ours), by_data_seed(against)
-    common = {data: sorted(left[data].keys() & right[data].keys(), key=str) for data in left.keys() & right.keys()}
-    shared = sorted((data for data, keys in common.items() if keys), key=lambda data: data or 0)
-    if any(one.diverged for one in (*ours, *against)):
+    if any(seed.diverged for seed in (*ours, *against)):
         return _by_ranks(ours, against, metric, tests)
+    sides = by_data_seed(ours), by_data_seed(against)
+    common = {
+        data: sorted(sides[0][data].keys() & sides[1][data].keys(), key=str) for data in sides[0] if data in sides[1]
+    }
+    shared = sorted((data for data, keys in common.items() if keys), key=lambda data: data or 0)
     if len(shared) <= 1:
-        sides = [side[shared[0]] if shared else {} for side in (left, right)]
-    else:
-        sides = [
-            {f"data {data}": mean([side[data][key] for key in common[data]]) for data in shared}
-            for side in (left, right)
-        ]
-    # seeds are named by words where data seeds differ
-    one, other = (cast(dict[int, float], side) for side in sides)
-    if len(shared) <= 1:
-        return paired(one, other, tests)
-    found = paired(one, other, tests, "data seeds")
-    return found and replace(found, method=f"{found.method}, each the mean of its seeds")
+        # seeds are named by words where data seeds differ
+        left, right = (cast(dict[int, float], side[shared[0]] if shared else {}) for side in sides)
+        return paired(left, right, tests)
+    means = [{f"data {data}": mean([side[data][key] for key in common[data]]) for data in shared} for side in sides]
+    pair = paired(*(cast(dict[int, float], side) for side in means), tests, "data seeds")
+    return pair and replace(pair, method=f"{pair.method}, each the mean of its seeds")
 
 
 def _by_ranks(
@@ -68,20 +61,20 @@ def _by_ranks(
 
     None where all runs of both rows diverged, or a row has no run.
     """
-    rows = [[one for one in row if one.diverged or one.value is not None] for row in (ours, against)]
-    if not all(rows) or all(one.diverged for row in rows for one in row):
+    rows = [[seed for seed in row if seed.diverged or seed.value is not None] for row in (ours, against)]
+    if not all(rows) or all(seed.diverged for row in rows for seed in row):
         return None
-    by_key = [{one.key: one.value for one in row if one.value is not None} for row in rows]
+    by_key = [{seed.key: seed.value for seed in row if seed.value is not None} for row in rows]
     by_seed = {key: difference(by_key[0][key], by_key[1][key]) for key in by_key[0] if key in by_key[1]}
     unit = unit_of(metric)
-    values = [[one.value for one in row] for row in rows]
+    values = [[seed.value for seed in row] for row in rows]
     ranks = RankTest(values[0], values[1], unit.lower_is_better, unit.worst)
     diverged = " and ".join(f"{lost} of {len(row)}" for lost, row in zip(ranks.diverged, rows, strict=True))
     method = f"{diverged} diverged, so that runs are compared by ranks, with these last"
     p = None
     if not unit.has_better:
         method += f"; no test, as neither direction is better in {metric}"
-    elif len({one.data_seed for row in rows for one in row}) > 1:
+    elif len({seed.data_seed for row in rows for seed in row}) > 1:
         method += "; no test, as ranks do not compare runs on several data sets"
     elif min(map(len, rows)) >= FEWEST:
         p, method = ranks.p, f"{method} (exact Mann-Whitney test)"
