@@ -45,12 +45,13 @@ def paired_on_data(
         data: sorted(sides[0][data].keys() & sides[1][data].keys(), key=str) for data in sides[0] if data in sides[1]
     }
     shared = sorted((data for data, keys in common.items() if keys), key=lambda data: data or 0)
+    # seeds are named by words where data seeds differ
     if len(shared) <= 1:
-        # seeds are named by words where data seeds differ
         left, right = (cast(dict[int, float], side[shared[0]] if shared else {}) for side in sides)
         return paired(left, right, tests)
     means = [{f"data {data}": mean([side[data][key] for key in common[data]]) for data in shared} for side in sides]
-    pair = paired(*(cast(dict[int, float], side) for side in means), tests, "data seeds")
+    left, right = (cast(dict[int, float], side) for side in means)
+    pair = paired(left, right, tests, "data seeds")
     return pair and replace(pair, method=f"{pair.method}, each the mean of its seeds")
 
 
