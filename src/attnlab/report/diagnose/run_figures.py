@@ -98,20 +98,20 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     differing = [key for key in shared if len({show(other[key]) for other in flat}) > 1][:3]
     names = []
     for config, values in zip(configs, flat, strict=True):
-        told = [f"{key.rpartition('.')[2]}={show(values[key])}" for key in differing]
-        names.append(", ".join([config["model"]["name"], *told, f"seed {config['seed']}"]))
+        settings = [f"{key.rpartition('.')[2]}={show(values[key])}" for key in differing]
+        names.append(", ".join([config["model"]["name"], *settings, f"seed {config['seed']}"]))
     return names
 
 
 def _file_names(groups: Sequence[Sequence[NamedRun]]) -> list[str]:
     """The part of a file's name for each group: row and seeds (`linear_seed0_seed2`); equal ones are numbered."""
-    found: list[str] = []
+    names: list[str] = []
     for group in groups:
         row = group[0].name.rpartition("_seed")[0] or group[0].name
         seeds = [run.name.rpartition("_seed")[2] for run in group]
         word = re.sub(r"[^A-Za-z0-9.=-]+", "_", row).strip("_")[:80]
-        found.append("_".join([word, *(f"seed{seed}" for seed in seeds)]))
-    return [name if name not in found[:at] else f"{name}_{at + 1}" for at, name in enumerate(found)]
+        names.append("_".join([word, *(f"seed{seed}" for seed in seeds)]))
+    return [name if name not in names[:at] else f"{name}_{at + 1}" for at, name in enumerate(names)]
 
 
 def _groups(runs: Iterable[NamedRun]) -> list[list[NamedRun]]:

@@ -87,23 +87,27 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:
     """The times of every row in which something was validated."""
-    found = {row.cell.row: _times(row.runs) for row in _rows(table, success)}
-    return {row: times for row, times in found.items() if times is not None}
+    return {row.cell.row: times for row in _rows(table, success) if (times := _times(row.runs)) is not None}
 
 
 def _rows(table: Table, success: Success) -> list[_Row]:
-    """The runs of every row, diverged ones followed to the end."""
-    found = {str(run.folder): run for run in table.runs}
-    rows = [_row(success, cell, found) for cell in table.each() if cell.column.name == success.column]
-    _follow_to_the_end(rows)
+    """The runs of every row. Diverged ones are followed until the last validation of their row, or of the table where
+    their row has no other run: censored where they diverged, they would count as runs that may succeed later."""
+    rows = [_row(success, cell, table.by_folder) for cell in table.each() if cell.column.name == success.column]
+    last = _last(*(row.end for row in rows))
+    for row in rows:
+        end = row.end if any(not run.diverged for run in row.runs) else last
+        row.runs = [
+            replace(run, censored_step=end) if run.diverged and run.success_step is None else run for run in row.runs
+        ]
     return rows
 
 
-def _row(success: Success, cell: Cell, found: Mapping[str, FoundRun]) -> _Row:
+def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
     """The outcomes of a row's runs."""
     row = _Row(cell)
     for seed in cell.seeds:
-        run = found[str(seed.folder)]
+        run = runs[str(seed.folder)]
         if seed.value is None and not run.diverged:
             # of a failed run the kind of error, as in OutOfMemoryError: ...
             row.left_out.append(run.reason.partition(":")[0] if run.state == "failed" else seed.named_state)
@@ -129,20 +133,6 @@ def _followed(success: Success, run: FoundRun) -> tuple[int | None, int | None]:
     return min(reached, default=None), max((step for step, *_ in logged), default=None)
 
 
-def _follow_to_the_end(rows: Sequence[_Row]) -> None:
-    """Follows diverged runs until the last validation of their row, or of the table where their row has no other run.
-
-    That they have no success is known for all later steps. Censored where they diverged, they would count as runs that
-    may succeed later.
-    """
-    last = _last(*(row.end for row in rows))
-    for row in rows:
-        end = row.end if any(not run.diverged for run in row.runs) else last
-        row.runs = [
-            replace(run, censored_step=end) if run.diverged and run.success_step is None else run for run in row.runs
-        ]
-
-
 def _last(*steps: int | None) -> int | None:
     return max((step for step in steps if step is not None), default=None)
 
@@ -150,8 +140,8 @@ def _last(*steps: int | None) -> int | None:
 def _times(runs: Sequence[RunOutcome]) -> Times | None:
     """The times of some runs; None where nothing was validated."""
     reached = [run.success_step for run in runs if run.success_step is not None]
-    found = Times(reached, [run.censored_step for run in runs if run.censored_step is not None])
-    return found if len(found) else None
+    times = Times(reached, [run.censored_step for run in runs if run.censored_step is not None])
+    return times if len(times) else None
 
 
 def _line(row: _Row, times: Times | None) -> RowSuccess:
@@ -197,10 +187,10 @@ def _without_times(
     if name is None:
         return ["no time to success: the experiment names no validation metric (report.success.validation)"]
     if not any(times.values()):
-        logged = {one for run in table.finished() for _, one, _ in run.logged() if one.startswith("val/")}
+        logged = {metric for run in table.finished() for _, metric, _ in run.logged() if metric.startswith("val/")}
         return [f"no time to success: no run has logged {name}{hint(nearest(name, sorted(logged)))}"]
     lacking = {row.cell.row: len(row.runs) - len(times[row.cell.row] or ()) for row in rows}
-    parts = [f"{row}: {n} of {len(found.runs)}" for found in rows for row in [found.cell.row] if (n := lacking[row])]
+    parts = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := lacking[row.cell.row])]
     return [f"runs without {name} in metrics.csv, which have no time to success: {'; '.join(parts)}"] if parts else []
 
 

@@ -81,4 +81,4 @@ class SuccessReport(Record):
 
     def of(self, row: str) -> RowSuccess | None:
         """The failures of a row; None if none of its runs can have any."""
-        return next((one for one in self.rows if one.row == row), None)
+        return next((success for success in self.rows if success.row == row), None)

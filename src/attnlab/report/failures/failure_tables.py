@@ -18,16 +18,9 @@ def failure_tables(report: SuccessReport) -> list[TextTable]:
         [row.row, failed(row), *([_test(report, row, row.fisher)] if tested else []), *_means(report, row)]
         for row in report.rows
     ]
-    found = [TextTable(f"Failures: {_rule(report)}", heads, rows)]
-    if any(row.validated for row in report.rows):
-        found.append(_times(report))
-    return found
-
-
-def _rule(report: SuccessReport) -> str:
-    """The rule of a failure in words."""
     side = "above" if report.at_least is None else "below"
-    return f"{report.column} {side} {_threshold(report)}, or diverged"
+    failures = TextTable(f"Failures: {report.column} {side} {_threshold(report)}, or diverged", heads, rows)
+    return [failures, *([_times(report)] if any(row.validated for row in report.rows) else [])]
 
 
 def success_in_words(success: SuccessReport | Success) -> str:

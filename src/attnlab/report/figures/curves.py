@@ -67,8 +67,8 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     unit = unit_of(metric)
     names: dict[Any, str] = {"-": metric.replace("_", " ")} if rows else {}
     names |= {LINES[0]: "with the end given by an oracle"} if oracle else {}
-    columns, each = beside(len(table.cells)), [*_each(rows), *_each(oracle)]
-    counts = list(map(len, each))
+    each = [values for lengths in (*rows.values(), *oracle.values()) for values in lengths.values()]
+    columns, counts = beside(len(table.cells)), list(map(len, each))
     note = f"line: mean of {seeds_in_words(counts)}, band: lowest to highest" if max(counts) > 1 else "line: one seed"
     note += interest(table)
     lines = legend_lines(note, list(names.values()))
@@ -91,11 +91,6 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     handles = [Line2D([], [], color="black", linestyle=style, label=name) for style, name in names.items()]
     legend_below(figure, note, handles=handles)
     return finished(figure, path, table, [*parts, f"Left out: {left_out} values that are none" if left_out else ""])
-
-
-def _each(rows: ByLength) -> list[list[float]]:
-    """The values of all seeds, for every row and length."""
-    return [values for lengths in rows.values() for values in lengths.values()]
 
 
 def _falls(rows: ByLength, condition: str) -> str:

@@ -1,10 +1,7 @@
 """Figure of errors of sequence-to-sequence tasks: outputs with a wrong end only, and outputs with wrong content.
 
-An output is right if every token and the end are right (`sequence_accuracy`). Its content is right if every token is
-right when the end is given: the network never writes an end token, and the output ends where the target does
-(`sequence_accuracy_oracle_end`, Newman et al. 2020). A right output has right content, as greedy decoding chooses the
-same tokens up to the end. So the outputs with a wrong end only are the difference of both shares. Outputs with wrong
-content have a wrong token even so; their own end may be wrong too.
+Content is right if every token is right when the end is given (`sequence_accuracy_oracle_end`, Newman et al. 2020). A
+right output has right content, so the outputs with a wrong end only are the difference of both shares.
 """
 
 from collections.abc import Mapping

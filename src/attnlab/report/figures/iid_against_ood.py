@@ -43,8 +43,8 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     together = len(rows) <= LINES_TOGETHER
     name = column.metric.split("/", 2)[2]
     xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
-    ends = limits(xs, column), limits(ys, column)
-    has_line = _overlap(*ends) > LEAST_LINE
+    (left, right), (low, high) = limits(xs, column), limits(ys, column)
+    has_line = min(right, high) - max(left, low) > LEAST_LINE * min(right - left, high - low)
     what = "ring, each row's of another size" if together else "dot"
     note = f"{what}: {name} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
     note += "" if together else f"; grey: the other rows{interest(table)}"
@@ -52,7 +52,7 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     for axis in {line.axis: None for line in lines}:
         if has_line:
             axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
-        axis.set(xlim=ends[0], ylim=ends[1])
+        axis.set(xlim=(left, right), ylim=(low, high))
     for line in lines:
         _dots(line, rows, together)
     for axis in lowest:
@@ -63,12 +63,6 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
     seen = "; ".join(f"{row} {iid} and {ood}" for row, (iid, ood) in list(means.items())[:MOST_NAMED])
     parts = [f"out of distribution over in distribution; {note}", f"Means in and out of distribution: {seen}"]
     return finished(figure, path, table, parts)
-
-
-def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """The length that two ranges share, as a share of the shorter one."""
-    shared = min(one[1], other[1]) - max(one[0], other[0])
-    return shared / min(one[1] - one[0], other[1] - other[0])
 
 
 def _dots(line: RowLine, rows: Mapping[str, Points], together: bool) -> None:

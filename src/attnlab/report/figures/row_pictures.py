@@ -172,5 +172,5 @@ def shown_column(table: Table, name: str | None, columns: Sequence[Column]) -> C
     """
     named = [column for column in columns if name in (None, column.name)]
     if not named:
-        raise TableError(f"figures: metric={name}: no such column; columns: {listed(one.name for one in columns)}")
+        raise TableError(f"figures: metric={name}: no such column; columns: {listed(known.name for known in columns)}")
     return named[-1]

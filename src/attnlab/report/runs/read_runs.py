@@ -29,8 +29,6 @@ NOT_BEGUN = ("missing", "other settings")
 OF_NOTHING = (*NOT_BEGUN, "other version", "unreadable")
 """states of folders that say nothing about a seed of this version"""
 DATA_SEED = "task.data_seed"
-
-
 MOST_COUNTED = 10**12
 """of anything counted; larger numbers are damage"""
 TOKENS = "accuracy"

@@ -79,24 +79,24 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     report = None if block is None else build(Report, block)
     # folders and hardware change no number; seeds are shown, and debug= changes every run
     keys = {word: word.split("=")[0].lstrip("+") for word in line[bool(name) :]}
-    own = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
+    numeric = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
     # swept keys narrow the experiment, other keys change it
     settings = compose_with_hydra(line[: bool(name)])[1] if words else NO_SETTINGS
     swept = {*settings["params"], "seed"}
     more: list[str] = []
     if report is not None:
-        told_apart = {*swept, DATA_SEED, *report.rows, *report.best_over}
-        more = [key for key in command.swept if key not in told_apart and _changes_numbers(key)]
+        known = {*swept, DATA_SEED, *report.rows, *report.best_over}
+        more = [key for key in command.swept if key not in known and _changes_numbers(key)]
         asked = [word for word, key in keys.items() if key.split(".")[0] == "report"]
-        report = _changed(report, [word for word in own if keys[word] not in swept], asked)
+        report = _changed(report, [word for word in numeric if keys[word] not in swept], asked)
     flags = ["-m"] if command.swept and settings["mode"] != "MULTIRUN" else []
     return RunSelection(
-        name or " ".join(own) or "the plain run",
+        name or " ".join(numeric) or "the plain run",
         report,
         list(runs.values()),
         Path(jobs[0].typed.paths.runs),
         command=command_line("python train.py", *flags, *line),
-        words=own if name else (),
+        words=numeric if name else (),
         rows=[*report.rows, *more] if report and more else (),
     )
 
@@ -106,11 +106,11 @@ def _changed(report: Report, settings: Sequence[str], asked: Sequence[str]) -> R
     if settings:
         # published numbers hold for the preset's settings only
         changed = " ".join(settings)
-        report = replace(report, published=None, protocol=f"not at the preset's settings: {changed}")
-        report = replace(report, title=f"{report.title} ({changed})")
+        title, protocol = f"{report.title} ({changed})", f"not at the preset's settings: {changed}"
+        report = replace(report, published=None, protocol=protocol, title=title)
     if asked:
-        told = f"the report block is changed on the command line: {' '.join(asked)}"
-        report = replace(report, protocol="; ".join(filter(None, [report.protocol, told])))
+        remark = f"the report block is changed on the command line: {' '.join(asked)}"
+        report = replace(report, protocol="; ".join(filter(None, [report.protocol, remark])))
     return report
 
 
@@ -135,7 +135,7 @@ def select_glob(
     folders = run_folders(pattern)
     there = {short_name(folder) for folder in folders}
     archived = run_folders(str(unpacked)) if unpacked else []
-    for folder in [*folders, *(each for each in archived if short_name(each) not in there)]:
+    for folder in [*folders, *(folder for folder in archived if short_name(folder) not in there)]:
         try:
             runs.append(look(folder))
         except Unreadable as error:

@@ -37,9 +37,8 @@ def sd(values: Sequence[float]) -> float | None:
 class RankTest:
     """Exact Mann-Whitney test of two rows of runs.
 
-    A run that diverged has no number, and is worse than every number. So means have no difference where runs diverged,
-    and a mean of the others would leave out the worst. Ranks take all runs. Rows are not paired: a pair in which both
-    runs diverged says nothing, and by signs five pairs cannot differ at 5 %.
+    A run that diverged has no number and ranks below every number, as a mean would leave out the worst runs. Rows are
+    not paired: by signs, five pairs cannot differ at 5 %.
 
     ours, theirs: numbers of the runs; None = diverged.
     lower: whether lower numbers are better.
@@ -145,11 +144,9 @@ def paired(
 ) -> PairedDifference | None:
     """The mean difference over common seeds with its interval and test.
 
-    From five seeds on, interval and test are Student's for the mean of the paired differences, which they assume to be
-    normal: seeds that fall into successes and failures are not, and are counted instead (`report.failures`). With fewer
-    seeds the interval is the range of the differences, which has no coverage, and there is no test. Where all
-    differences are equal the interval is a point. There is no p-value then, as the test divides by a spread of zero:
-    the point itself decides. None with fewer than two common seeds.
+    From five seeds on, interval and test are Student's for the mean of the paired differences. With fewer seeds the
+    interval is the range of the differences, which has no coverage, and there is no test. Where all differences are
+    equal the interval is a point, without a p-value. None with fewer than two common seeds.
 
     Args:
         tests: how many tests are made together. All their intervals contain their differences at once with a
