@@ -98,7 +98,7 @@ def test_rows_on_different_data_have_no_difference() -> None:
 def test_the_section_stands_in_every_output(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "reports" / "data"
     assert report_main([f"runs={runs}", f"out={out}", "figures=bars"]) == 0
-    line = "linear, ood: 42.0 (data seed 1, 3 seeds), 52.0 (data seed 2, 3 seeds)"
+    line = "data 1: 42.0 (3), data 2: 52.0 (3)"
     assert line in capsys.readouterr().out and line in (out / "table.md").read_text()
     content = json.loads((out / "report.json").read_text())
     assert [one["row"] for one in content["data_seeds"] if one["column"] == "ood"] == ["linear", "linear_l2"]

@@ -41,10 +41,10 @@ def test_names_and_reasons_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_title_is_one_line() -> None:
     table = make_table(Report(title="two\n\\input{x}", protocol="a\nb", columns={"ood": OOD}), [])
-    report = record(table, experiment="e")
+    report = record(table, experiment="e", notes=["c\nd"])
     assert latex(report).startswith("% two \\input{x}; a b\n\\begin{tabular}")
     assert _tex("a\nb") == "a b"
-    assert markdown(report, {"Notes": ["c\nd"]}).startswith("# two \\input{x}\n\nProtocol: a b.\n")
+    assert markdown(report).startswith("# two \\input{x}\n\nProtocol: a b.\n")
 
 
 @pytest.mark.parametrize("value", [-0.1, "-0.1", "+3", "-inf", "1e-5", None, 7, "linear", "a=b", ""])

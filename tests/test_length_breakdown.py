@@ -123,7 +123,7 @@ def test_a_report_holds_the_breakdown(tmp_path: Path) -> None:
     even = {at: n for at, n in CUTOFF_26.items()}
     table = table_of([a_run({27: 281}, CUTOFF_26), a_run(even, CUTOFF_26, model="all")])
     made = record(table, experiment="e")
-    text = markdown(made, {})
+    text = markdown(made)
     assert "| share of the test set | 100.0 | 17.1 | 17.1 | 22.0 | 17.1 | 9.8 | 2.4 | 9.8 | 4.9 |" in text
     assert "| linear | 10.7 | 62.7 | 0.0 |" in text and "| all | 100.0 | 100.0 |" in text
     (tmp_path / "report.json").write_text(report_text(made))

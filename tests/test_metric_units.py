@@ -19,7 +19,7 @@ from attnlab.launch.evaluate_cli import _show
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of
 from attnlab.learn.metrics import METRICS, improves
 from attnlab.report.build_table import columns_of, make_table
-from attnlab.report.page.render_templates import MINUS, templates
+from attnlab.report.page.cli import MINUS, templates
 from attnlab.report.published_numbers import Published, Value, published_table
 from attnlab.report.runs.select_runs import select_glob
 from attnlab.report.table_types import TableError
@@ -79,8 +79,8 @@ def test_every_printer_writes_a_metric_alike(
     cell = table.cells["linear"]["c"]
 
     report = record(table, experiment="e")
-    assert cell_by_cell(report, "").rows[0][2:] == [f"{shown} (1)", shown, f"{shown} (seed 0)", f"{shown} (seed 0)"]
-    assert f"| linear | {shown} (1) |" in markdown(report, {}) and f"linear & {shown} (1)" in latex(report)
+    assert cell_by_cell(report).rows[0][2:] == [f"{shown} (1)", shown, f"{shown} (seed 0)", f"{shown} (seed 0)"]
+    assert f"| linear | {shown} (1) |" in markdown(report) and f"linear & {shown} (1)" in latex(report)
     page = templates().get_template("tables.html").module.every_cell({"id": "e", "report": report})
     assert f">{shown.replace('-', MINUS)} (1)<" in re.sub(r"</?a\b[^>]*>", "", page)
     print_run(job_config(config), json.loads((run_folder(config) / "result.json").read_text()), shown=True)
@@ -119,9 +119,17 @@ def test_another_unit_is_no_comparison(tmp_path: Path) -> None:
     known = {("linear", "c"): Value(0.87, None, None, "x")}
     for unit, metric in (("ratio", "test/f1"), ("percent", "test/word_perplexity")):
         with pytest.raises(TableError, match=f"gives {unit}"):
-            make_table(Report(title="t", columns={"c": metric}), runs, Published("p/t", "A", "t", unit, 1, "s", known))
+            make_table(
+                Report(title="t", columns={"c": metric}),
+                runs,
+                Published(table="p/t", unit=unit, cells=known),
+            )
     words = {("linear", "c"): Value(None, None, "fails", "x")}
-    make_table(Report(title="t", columns={"c": "test/f1"}), runs, Published("p/t", "A", "t", "ratio", 1, "s", words))
+    make_table(
+        Report(title="t", columns={"c": "test/f1"}),
+        runs,
+        Published(table="p/t", unit="ratio", cells=words),
+    )
 
 
 def test_averages_are_of_one_unit(tmp_path: Path) -> None:

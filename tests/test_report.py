@@ -258,7 +258,7 @@ def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:
     table = make_table(
         Report(title="t", columns={"ood": OOD, "iid": IID}),
         select_glob(str(tmp_path / "runs")).runs,
-        Published("p/t", "A paper", "t", "percent", 5, "table 1", known),
+        Published(table="p/t", paper="A paper", unit="percent", trials=5, source="table 1", cells=known),
     )
     cell = table.cells["linear"]["ood"]
     assert cell.difference == pytest.approx(3.1) and cell.difference_in_sd == pytest.approx(0.31)

@@ -62,7 +62,7 @@ def make(config: dict[str, Any]) -> Callable[..., Table]:
     ) -> Table:
         runs = [run(name, seed, one) for name, outcomes in rows.items() for seed, one in enumerate(outcomes)]
         cells = {(row, "ood"): Value(value, None, None, "") for row, value in (published or {}).items()}
-        known = Published("a/b", "a paper", "", "percent", None, "", cells) if cells else None
+        known = Published(table="a/b", paper="a paper", unit="percent", cells=cells) if cells else None
         report = Report(title="SCAN", columns={"iid": IID, "ood": OOD}, hypotheses=list(asked), **block)
         made = make_table(report, runs, known)
         return replace(made, answers=answers(made))

@@ -260,4 +260,4 @@ def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.C
     assert "linear never; linear_l2_ortho at step 10,000" in str(picture.caption)
     page = tmp_path / "report.html"
     assert page_main([f"measured={out}", f"reports={out}", f"out={page}"]) == 0
-    assert "A run fails: unary below 61 %, or diverged." in page.read_text() and "2/3 [9.4, 99.2]" in page.read_text()
+    assert "Failures: unary below 61 %, or diverged" in page.read_text() and "2/3 [9.4, 99.2]" in page.read_text()

@@ -182,7 +182,7 @@ def _published(published: Published | None, row: str, column: Column) -> Value |
     unit = value.unit or published.unit
     if value.value is not None and not same_unit(column.unit, unit):
         raise TableError(
-            f"row {row}, column {column.name}: {published.name} gives {unit} and {column.metric} is shown in "
+            f"row {row}, column {column.name}: {published.table} gives {unit} and {column.metric} is shown in "
             f"{column.unit}; name the metric that was published, or the published number's unit"
         )
     return value

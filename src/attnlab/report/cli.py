@@ -19,10 +19,10 @@ from attnlab.config.schema import LoggerOptions
 from attnlab.config.user_error import UserError
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.metric_units import headlines
-from attnlab.report import data_seed_section, flat_lines
+from attnlab.report import flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
-from attnlab.report.declarations.hypothesis_answers import answer_lines, answers
+from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures, uneven_spreads
 from attnlab.report.page.cli import page_main
@@ -30,9 +30,9 @@ from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.runs.run_archives import unpacked_archives
 from attnlab.report.runs.select_runs import RunSelection, plain_report, require_runs, select_glob, select_jobs
-from attnlab.report.runs.tuning_budget import budget_lines, spent_runs
+from attnlab.report.runs.tuning_budget import spent_runs
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import comparison_lines, latex, markdown, print_report, record, row_head
+from attnlab.report.table_writers import latex, markdown, print_report, record
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -163,15 +163,12 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
         budget=spent_runs(table.runs, selection.root),
         figures=figures,
     )
-    head = row_head(table.report.rows)
-    lines = _sentences(report)
-    print_report(report, lines, head)
-    how = [f"`{one}`" for one in (selection.command, again) if one]
+    print_report(report)
     texts = {
-        "table.md": markdown(report, lines | {"How": how}, head),
+        "table.md": markdown(report),
         "table.csv": flat_lines.csv_text(flat_lines.cell_lines(report)),
         "seeds.csv": flat_lines.csv_text(flat_lines.seed_lines(report)),
-        "table.tex": latex(report, head),
+        "table.tex": latex(report),
         "report.json": records.report_text(report),
     }
     for name, text in texts.items():
@@ -184,18 +181,6 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
         runs = selection.root if options.runs is None else compose_config([])["paths"]["runs"]
         print(log_report(out, LoggerOptions(name=options.logger), Path(runs)))
     return 0
-
-
-def _sentences(report: records.ReportFile) -> dict[str, list[str]]:
-    """The sentences around a table, by their headings."""
-    return {
-        "Hypotheses": answer_lines(report.hypotheses or []),
-        "Differences over seeds": comparison_lines(report),
-        "Data seeds": data_seed_section.sentences(report),
-        "Without a number": report.problems,
-        "Notes": report.notes,
-        "Tuning budget": budget_lines(report.budget or []),
-    }
 
 
 def _selection(options: ReportOptions, words: Sequence[str], unpacked: Path | None) -> RunSelection:

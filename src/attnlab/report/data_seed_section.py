@@ -3,18 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from attnlab.config.message_text import counted
-from attnlab.learn.metric_units import number
 from attnlab.report.analysis_record import DataSeedMean, DataSeedSpread
-from attnlab.report.report_record import Cell, ReportFile
+from attnlab.report.report_record import Cell
 from attnlab.report.statistics.data_seeds import by_data_seed
 from attnlab.report.statistics.differences import mean, sd
 from attnlab.report.table_types import Table
-
-READING = (
-    "a mean is over data sets, of the means over the seeds of each; ± is over all runs; differences "
-    "are paired by data seed and seed, and averaged in each data set, so that intervals and tests count data sets"
-)
 
 
 def spreads(table: Table) -> list[DataSeedSpread]:
@@ -47,21 +40,3 @@ def _within(sets: Sequence[Sequence[float]]) -> float | None:
     free = sum(len(values) - 1 for values in sets)
     squares = [(value - mean(values)) ** 2 for values in sets for value in values]
     return math.sqrt(math.fsum(squares) / free) if free else None
-
-
-def sentences(report: ReportFile) -> list[str]:
-    """Sentences on how to read means over several data sets, and one for every cell; none with one data set."""
-    lines = [_sentence(spread, report.units[spread.column]) for spread in report.data_seeds]
-    return [READING, *lines] if lines else []
-
-
-def _sentence(one: DataSeedSpread, unit: str) -> str:
-    """A cell by data seed: `linear, ood: 43.7 (data seed 1, 5 seeds), ...; sd between seeds 1.2, ...`."""
-    means = [f"{number(each.mean, unit)} (data seed {each.data_seed}, {counted(each.n, 'seed')})" for each in one.means]
-    parts = [f"{one.row}, {one.column}: {', '.join(means)}"]
-    if one.within is not None:
-        parts.append(f"sd between seeds on one data set {number(one.within, unit)}")
-    if one.between is not None:
-        alone = "" if one.expected is None else f" ({number(one.expected, unit)} expected from seeds alone)"
-        parts.append(f"sd between data sets {number(one.between, unit)}{alone}")
-    return "; ".join(parts)

@@ -11,7 +11,7 @@ import yaml
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.shipped_files import PUBLISHED
-from attnlab.config.type_check import Real, Record
+from attnlab.config.type_check import Integral, Real, Record
 from attnlab.config.user_error import UserError
 from attnlab.config.yaml_tables import LOADER
 
@@ -41,20 +41,19 @@ class Value(Record):
     unit: str | None = field(default=None, metadata=LIVE)
 
 
-@dataclass(frozen=True)
-class Published:
-    """A published table.
+@dataclass(frozen=True, kw_only=True)
+class Published(Record):
+    """A published table; in a report only where it stands.
 
     cells: by names of row and column.
     """
 
-    name: str
-    paper: str
-    title: str
-    unit: str
-    trials: int | None
-    source: str
-    cells: Mapping[tuple[str, str], Value]
+    paper: str | None = None
+    table: str | None = None
+    source: str | None = None
+    trials: Integral | None = None
+    unit: str = field(default="", metadata=LIVE)
+    cells: Mapping[tuple[str, str], Value] = field(default_factory=dict, metadata=LIVE)
 
 
 @cache
@@ -87,4 +86,5 @@ def _table(name: str, paper: str, table: Mapping[str, Any]) -> Published:
         source = cell.get("source", table["source"])
         value = Value(cell["value"], cell.get("spread"), cell.get("text"), source, cell.get("unit"))
         cells[str(cell["row"]), str(cell["column"])] = value
-    return Published(name, paper, table["title"], table["unit"], table.get("trials"), table["source"], cells)
+    known = {"trials": table.get("trials"), "source": table["source"], "unit": table["unit"]}
+    return Published(paper=paper, table=name, cells=cells, **known)

@@ -21,23 +21,13 @@ from attnlab.report.analysis_record import (
     SpentRuns,
 )
 from attnlab.report.failures.failure_record import SuccessReport
-from attnlab.report.published_numbers import LIVE, Value
+from attnlab.report.published_numbers import LIVE, Published, Value
 
 T = TypeVar("T")
 
 
 class ReportError(Exception):
     """A report.json that cannot be read; the message says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedTable(Record):
-    """The published table that a report is compared with."""
-
-    paper: str | None = None
-    table: str | None = None
-    source: str | None = None
-    trials: Integral | None = None
 
 
 @dataclass(frozen=True)
@@ -159,11 +149,12 @@ class ReportFile(Record):
     highlight:  the row of interest.
     budget:     runs spent on each task and model; None = the file is older.
     data_seeds: means by data seed and spreads of every cell, where runs differ in it.
+    head:       above the names of rows; not in the file.
     """
 
     title: str
     protocol: str | None = None
-    published: PublishedTable | None = None
+    published: Published | None = None
     columns: list[Column]
     rows: list[ReportRow]
     comparisons: list[Comparison] = field(default_factory=list)
@@ -180,6 +171,7 @@ class ReportFile(Record):
     notes: list[str] = field(default_factory=list)
     origin: Origin | None = None
     figures: list[ReportFigure] = field(default_factory=list)
+    head: str = field(default="", metadata=LIVE)
 
     @property
     def of_folders(self) -> bool:

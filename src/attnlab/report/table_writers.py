@@ -1,21 +1,18 @@
-"""Writers of a report: terminal, markdown, LaTeX, and the sentences on differences of rows."""
+"""Writers of a report: terminal, markdown, LaTeX."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnlab.config.message_text import table_console
-from attnlab.learn.metric_units import label, number
+from attnlab.learn.metric_units import label
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
 from attnlab.report.data_seed_section import spreads
-from attnlab.report.failures.failure_tables import failure_tables
-from attnlab.report.length_tables import HEADING, length_tables
-from attnlab.report.published_numbers import Published
+from attnlab.report.report_parts import HYPOTHESES, Part, report_parts
 from attnlab.report.runs.read_runs import short_name
-from attnlab.report.statistics.differences import NORMAL, p_text
 from attnlab.report.table_types import Table
 from attnlab.report.text_tables import (
     FAILED,
@@ -31,62 +28,30 @@ from attnlab.report.text_tables import (
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-FIRST = ("Hypotheses",)
-"""headings of sentences that stand above the table"""
 
+def print_report(report: records.ReportFile) -> None:
+    """Prints the answers to hypotheses, every cell with its seeds, then the other parts."""
+    console, parts = table_console(), report_parts(report)
 
-def row_head(keys: Sequence[str]) -> str:
-    """The head above the names of rows, by the keys that make them."""
-    return ", ".join(keys) if len(keys) <= 3 else "run"
+    def say(*lines: str) -> None:
+        for line in filter(None, lines):
+            console.print(line, highlight=False, soft_wrap=True)
 
-
-def comparison_lines(report: records.ReportFile) -> list[str]:
-    """A sentence for each comparison; where one has a t interval, also on the assumption behind it."""
-    compared, units = report.comparisons, report.units
-    assumed = [NORMAL] if any(one.p is not None and one.difference is not None for one in compared) else []
-    return [*(_compared(comparison, units[comparison.column]) for comparison in compared), *assumed]
-
-
-def _compared(comparison: Comparison, unit: str) -> str:
-    """A comparison in one sentence: the difference, its interval, the method, the test and every seed."""
-    values = comparison.difference, comparison.low, comparison.high
-    ends = [number(value, unit, signed=True) for value in values if value is not None]
-    difference = f" = {ends[0]} [{ends[1]}, {ends[2]}]" if len(ends) == len(values) else ""
-    how = [str(comparison.method)]
-    if comparison.p is not None and comparison.corrected is not None:
-        how.append(f"{p_text(comparison.p)}, corrected {p_text(comparison.corrected)}")
-    if seeds := [number(value, unit, signed=True) for _, value in comparison.seeds]:
-        how.append(f"by {'data seed' if comparison.by_data else 'seed'} {', '.join(seeds)}")
-    return f"{comparison.column}: {comparison.row} - {comparison.against}{difference} ({'; '.join(how)})"
-
-
-def print_report(report: records.ReportFile, lines: Mapping[str, Sequence[str]], head: str) -> None:
-    """Prints the answers to hypotheses, every cell with its seeds, failures, then the other sentences.
-
-    Args:
-        head: above the names of rows.
-    """
-    console = table_console()
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
-
-    _print_lines({name: lines[name] for name in FIRST})
-    console.print(_terminal_grid(cell_by_cell(report, head), report.title))
-    if report.protocol:
-        say(f"protocol: {report.protocol}")
-    if report.success:
-        print()
-        for table in failure_tables(report.success):
+    def show(part: Part) -> None:
+        say(f"\n{part.heading}", part.about)
+        for table in part.tables:
             say(table.title)
             console.print(_terminal_grid(table))
-        print("\n".join(f"  {note}" for note in report.success.notes))
-    about, tables = length_tables(report)
-    if about:
-        say(f"\n{HEADING}. {about}")
-    for table in tables:
-        console.print(_terminal_grid(table))
-    _print_lines({name: items for name, items in lines.items() if name not in FIRST})
+        say(*(f"  {line}" for line in part.lines))
+
+    for part in parts:
+        if part.heading == HYPOTHESES:
+            show(part)
+    console.print(_terminal_grid(cell_by_cell(report), report.title))
+    say(f"protocol: {report.protocol}" if report.protocol else "")
+    for part in parts:
+        if part.heading != HYPOTHESES:
+            show(part)
     print()
 
 
@@ -106,36 +71,23 @@ def _terminal_grid(table: TextTable, title: str | None = None) -> "Grid":
     return grid
 
 
-def _print_lines(lines: Mapping[str, Sequence[str]]) -> None:
-    """Prints each list of sentences under its heading."""
-    for head, items in lines.items():
-        if items:
-            print("\n".join([f"\n{head}", *(f"  {item}" for item in items)]))
-
-
-def markdown(report: records.ReportFile, lines: Mapping[str, Sequence[str]], head: str = "row") -> str:
-    """Answers to hypotheses, a table as papers print it, every cell with its seeds, lists under their headings.
-
-    Args:
-        head: above the names of rows.
-    """
-    parts = [f"# {_one_line(report.title)}"]
-    parts += [f"Protocol: {_one_line(report.protocol)}."] if report.protocol else []
-    texts = {
-        name: [f"## {name}", "\n".join(f"- {_one_line(item)}" for item in items)]
-        for name, items in lines.items()
-        if items
-    }
-    parts += [part for name in FIRST for part in texts.pop(name, [])]
-    parts += [_grid(glance(report, head)), "## Seeds", _grid(cell_by_cell(report, head))]
-    if report.success:
-        parts += [part for table in failure_tables(report.success) for part in (f"## {table.title}", _grid(table))]
-        parts += ["\n".join(f"- {note}" for note in report.success.notes)] if report.success.notes else []
-    about, tables = length_tables(report)
-    parts += [f"## {HEADING}", about, *map(_grid, tables)] if about else []
-    parts += [part for text in texts.values() for part in text]
+def markdown(report: records.ReportFile) -> str:
+    """Answers to hypotheses, a table as papers print it, every cell with its seeds, the other parts, the commands."""
+    how = [f"`{command}`" for command in (report.train_command, report.report_command) if command]
+    parts = {part.heading: _markdown_part(part) for part in (*report_parts(report), Part("How", how))}
+    texts = [f"# {_one_line(report.title)}"]
+    texts += [f"Protocol: {_one_line(report.protocol)}."] if report.protocol else []
+    texts += parts.pop(HYPOTHESES, [])
+    texts += [_grid(glance(report)), "## Seeds", _grid(cell_by_cell(report))]
+    texts += [text for part in parts.values() for text in part]
     # names and reasons come from run folders: nothing in them is to be read as HTML, as a link or as a picture
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(parts)).replace("](", r"]\(") + "\n"
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(texts)).replace("](", r"]\(") + "\n"
+
+
+def _markdown_part(part: Part) -> list[str]:
+    tables = [text for table in part.tables for text in (_one_line(table.title), _grid(table))]
+    lines = "\n".join(f"- {_one_line(line)}" for line in part.lines)
+    return list(filter(None, [f"## {part.heading}", part.about, *tables, lines]))
 
 
 def _grid(table: TextTable) -> str:
@@ -147,12 +99,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def latex(report: records.ReportFile, head: str = "row") -> str:
-    """A tabular with booktabs rules: for every column ours, and the published value if there is one.
-
-    Args:
-        head: above the names of rows.
-    """
+def latex(report: records.ReportFile) -> str:
+    """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     heads, spans, success, shortcuts = [], [], report.success, shortcut_rows(report.each())
     body = {name: [_tex(name)] for name in (*(row.name for row in report.rows), *shortcuts)}
     for column in report.columns:
@@ -174,7 +122,7 @@ def latex(report: records.ReportFile, head: str = "row") -> str:
         f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
         r"\toprule",
         " & ".join(["", *spans]) + r" \\",
-        " & ".join([_tex(head), *heads]) + r" \\",
+        " & ".join([_tex(report.head), *heads]) + r" \\",
         r"\midrule",
         *(" & ".join(line) + r" \\" for line in body.values()),
         r"\bottomrule",
@@ -201,7 +149,7 @@ def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) ->
     return records.ReportFile(
         title=table.report.title,
         protocol=table.report.protocol,
-        published=None if table.published is None else _published_table(table.published),
+        published=table.published,
         columns=[replace(column, metric=column.measured) for column in table.columns],
         rows=[
             records.ReportRow(name=row, cells=list(map(_stored, cells.values()))) for row, cells in table.cells.items()
@@ -210,12 +158,9 @@ def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) ->
         hypotheses=list(table.answers),
         highlight=table.highlight,
         data_seeds=spreads(table),
+        head=", ".join(table.report.rows) if len(table.report.rows) <= 3 else "run",
         **more,
     )
-
-
-def _published_table(known: Published) -> records.PublishedTable:
-    return records.PublishedTable(paper=known.paper, table=known.name, source=known.source, trials=known.trials)
 
 
 def _stored(cell: records.Cell) -> records.Cell:

@@ -47,14 +47,9 @@ def each_seed(cell: Cell) -> str:
     return ", ".join(number(value, cell.column.unit) for value in cell.values.values()) or NONE
 
 
-def _best(cell: Cell) -> str:
-    """`49.5 (seed 3)`."""
-    return f"{number(cell.best[1], cell.column.unit)} (seed {cell.best[0]})" if cell.best else NONE
-
-
-def _worst(cell: Cell) -> str:
-    """`41.5 (seed 0)`."""
-    return f"{number(cell.worst[1], cell.column.unit)} (seed {cell.worst[0]})" if cell.worst else NONE
+def _extreme(cell: Cell, extreme: tuple[int | str, float] | None) -> str:
+    """The best or worst number of a cell: `49.5 (seed 3)`."""
+    return f"{number(extreme[1], cell.column.unit)} (seed {extreme[0]})" if extreme else NONE
 
 
 def _test_set_error(cell: Cell) -> str:
@@ -107,12 +102,8 @@ def shortcut_rows(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
     }
 
 
-def glance(report: ReportFile, head: str) -> TextTable:
-    """Rows by columns, as papers print it, failures last.
-
-    Args:
-        head: above the names of rows.
-    """
+def glance(report: ReportFile) -> TextTable:
+    """Rows by columns, as papers print it, failures last."""
     success, names = report.success, [column.name for column in report.columns]
     rows = [[row.name, *(_ours_and_published(row.cell(name)) for name in names)] for row in report.rows]
     rows = [[*row, failed(success.of(row[0]))] for row in rows] if success else rows
@@ -120,7 +111,11 @@ def glance(report: ReportFile, head: str) -> TextTable:
         [name, *(numbers.get(column, "") for column in names), *([NONE] if success else [])]
         for name, numbers in shortcut_rows(report.each()).items()
     ]
-    heads = [head, *(label(column.name, column.unit) for column in report.columns), *([FAILED] if success else [])]
+    heads = [
+        report.head,
+        *(label(column.name, column.unit) for column in report.columns),
+        *([FAILED] if success else []),
+    ]
     return TextTable("At a glance", heads, rows)
 
 
@@ -130,16 +125,15 @@ def _ours_and_published(cell: Cell | None) -> str:
     return mean_and_sd(cell) + (f"; published {published(cell)}" if cell.published is not None else "")
 
 
-def cell_by_cell(report: ReportFile, head: str) -> TextTable:
+def cell_by_cell(report: ReportFile) -> TextTable:
     """A line for every cell: ours, every seed, the error of the test set if a cell has one and, if anything was
-    published, the comparison.
-
-    Args:
-        head: above the names of rows.
-    """
+    published, the comparison."""
     columns: list[tuple[str, Callable[[Cell], str]]] = [
-        ("ours ± sd (seeds)", mean_and_sd), ("each seed", each_seed), ("best", _best), ("worst", _worst),
-    ]  # fmt: skip
+        ("ours ± sd (seeds)", mean_and_sd),
+        ("each seed", each_seed),
+        ("best", lambda cell: _extreme(cell, cell.best)),
+        ("worst", lambda cell: _extreme(cell, cell.worst)),
+    ]
     if any(cell.test_set_error is not None for cell in report.each()):
         columns.append(("test set ±", _test_set_error))
     if any(cell.published for cell in report.each()):
@@ -151,4 +145,4 @@ def cell_by_cell(report: ReportFile, head: str) -> TextTable:
     empty = [NONE] * (len(columns) - 1)
     for name, numbers in shortcut_rows(report.each()).items():
         rows += [[name, label(column, report.units[column]), text, *empty] for column, text in numbers.items()]
-    return TextTable(report.title, [head, "", *(name for name, _ in columns)], rows, words=2)
+    return TextTable(report.title, [report.head, "", *(name for name, _ in columns)], rows, words=2)

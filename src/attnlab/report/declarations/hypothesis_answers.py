@@ -36,7 +36,6 @@ from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (
     FEWEST,
     LEVEL,
-    NORMAL,
     PairedDifference,
     bonferroni,
     interval,
@@ -52,12 +51,6 @@ def answers(table: Table) -> list[HypothesisAnswer]:
     # hypotheses that were declared and are no longer asked count as well
     tests = len(asked) + sum(claim not in asked for claim in declared_hypotheses(table))
     return [_answer(table, claim, tests) for claim in asked]
-
-
-def answer_lines(answered: Sequence[HypothesisAnswer]) -> list[str]:
-    """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
-    lines = [f"{answer.verdict}: {answer.said} ({answer.reason}; {answer.declared})" for answer in answered]
-    return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in answered) else lines
 
 
 def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:

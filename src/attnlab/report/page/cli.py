@@ -1,19 +1,29 @@
 """`python report.py page`: one HTML file of everything measured, which loads nothing else."""
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.config.message_text import counted, listed
-from attnlab.report.page.render_templates import templates
-from attnlab.report.page.sections import Page
+from attnlab.learn import metric_units
+from attnlab.report.page.sections import Page, asked
+from attnlab.report.page.summary import run_lines, verdicts
+from attnlab.report.report_parts import HYPOTHESES, PROBLEMS, report_parts
+from attnlab.report.text_tables import NONE, cell_by_cell, glance
 from attnlab.run.run_folder import require_writable, write_text
 
+HERE = Path(__file__).parent
+MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 MEASURED, REPORTS = Path("experiments/measured"), Path("experiments/reports")
 ELSEWHERE = "choose another out=<file>"
 _FOLDER = {"value": "<folder>"}
@@ -79,3 +89,47 @@ def named(words: str, folder: Path) -> str:
 def _searched(folder: Path) -> str:
     """A folder that was searched, and whether it exists."""
     return str(folder) if folder.is_dir() else f"{folder} (no such folder)"
+
+
+@cache
+def templates() -> Environment:
+    """The files of `templates/` and page.css, with escaping."""
+    loader = FileSystemLoader([HERE / "templates", HERE])
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters |= {"number": number, "cell": cell, "duration": duration}
+    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "HYPOTHESES": HYPOTHESES, "PROBLEMS": PROBLEMS}
+    functions = (asked, run_lines, verdicts, report_parts, cell_by_cell, glance)
+    found.globals |= {function.__name__: function for function in functions}
+    return found
+
+
+def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
+    """As `learn.metric_units.number`, with a typographic minus; a dash for None."""
+    return NOTHING if value is None else metric_units.number(value, unit, signed, like).replace("-", MINUS)
+
+
+def cell(text: str, runs: str) -> Markup:
+    """A text of a table with typographic signs; its number of seeds, or a text without numbers, leads to the runs.
+
+    Args:
+        runs: their place on the page; empty where a line has none.
+    """
+    html = str(escape(re.sub(r"(?<![\w.])-(?=\d)", MINUS, NOTHING if text == NONE else text)))
+    html = re.sub(r"[;,] ((?:published|[\d.]+ %) .*)", r"<small>\1</small>", html)
+    link = f'<a href="#{escape(runs)}"'
+    if runs and text and text != NONE and not re.search(r"\d", text):
+        html = f'{link} class="mark">{html}</a>'
+    elif runs:
+        seeds = r"(\(\d+(?: of \d+)?(?:, \d+ data seeds)?\))"
+        html = re.sub(seeds, rf'{link} aria-label="the runs of this cell">\1</a>', html, count=1)
+    return Markup(html)
+
+
+def duration(seconds: float | int) -> str:
+    """Seconds, with minutes or hours if these are easier to read."""
+    text = metric_units.text("seconds", seconds)
+    if metric_units.problem("seconds", seconds) or seconds >= metric_units.LONG:
+        return text
+    if seconds >= 2 * 3600:
+        return f"{text} ({seconds / 3600:.1f} hours)"
+    return f"{text} ({seconds / 60:.0f} minutes)" if seconds >= 120 else text

@@ -8,15 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnlab.config.message_text import counted, listed
 from attnlab.config.run_identity import task_and_split
 from attnlab.report.analysis_record import SpentRuns
 from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, Unreadable, look, run_folders, value_of
 from attnlab.report.runs.select_runs import varying
-
-COUNTED = (
-    "counted: all runs of these models on these tasks in the folder that this report reads, but no run of debug=..."
-)
 
 
 def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
@@ -69,22 +64,3 @@ def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> 
         hours=math.fsum(run.trained or 0.0 for run in runs) / 3600,
         untimed=sum(run.trained is None for run in runs),
     )
-
-
-def budget_lines(spent: Sequence[SpentRuns]) -> list[str]:
-    """A sentence on what is counted, one for each task and model, and one if models of a task were tuned unequally."""
-    lines = [COUNTED] if spent else []
-    tried: dict[str, dict[str, int]] = defaultdict(dict)
-    for cost in spent:
-        values = [f"{key}: {count} values" for key, count in cost.values.items()]
-        settings = counted(cost.settings, "setting") + (f" ({listed(values, 6)})" if values else "")
-        states = listed([f"{count} {state}" for state, count in cost.states.items()])
-        untimed = f", without {cost.untimed} whose time is not known" if cost.untimed else ""
-        runs = f"{counted(cost.runs, 'run')} ({states}), {cost.hours:.2f} hours of training{untimed}"
-        lines.append(f"{cost.model} on {cost.task}: {settings}, {runs}")
-        tried[cost.task][cost.model] = cost.settings
-    for task, counts in tried.items():
-        if len(set(counts.values())) > 1:
-            each = listed([f"{model} {count}" for model, count in counts.items()])
-            lines.append(f"settings tried on {task} differ between models ({each}): a difference may be due to tuning")
-    return lines
