@@ -1,4 +1,4 @@
-"""The section "Data seeds" of a report: means by data seed, and spreads between seeds and between data sets."""
+"""Means of cells by data seed, and spreads between seeds and between data sets."""
 
 import math
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.declarations.declared_runs import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.report_record import Origin
-from attnlab.report.runs.read_runs import FoundRun, runs_by_row, short_name, value_of
+from attnlab.report.runs.read_runs import runs_by_row, short_name, value_of
 from attnlab.report.statistics.length_breakdown import warnings
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
@@ -115,11 +115,6 @@ def flow_line(table: Table) -> str:
     return f"runs of each row started/diverged/finished/used: {'; '.join(told)}"
 
 
-def commit_of(run: FoundRun) -> str:
-    """Short hash of the commit of a run, with a note on uncommitted changes."""
-    return commit_text(run.result.get("git", {}))
-
-
 def origin(table: Table) -> Origin:
     """Commits, hardware, versions and cost of the runs behind a table."""
     runs = table.finished()
@@ -130,7 +125,7 @@ def origin(table: Table) -> Origin:
     return Origin(
         runs=len(runs),
         seconds=math.fsum(run.value("seconds") or 0.0 for run in runs),
-        commits=sorted({commit_of(run) for run in runs}),
+        commits=sorted({commit_text(run.result.get("git", {})) for run in runs}),
         hardware=_distinct(machines),
         versions={name: ", ".join(_distinct(one.get(name) for one in versions)) for name in packages},
     )

@@ -40,7 +40,7 @@ class Part:
 def report_parts(report: ReportFile) -> list[Part]:
     """The parts with a content, the answers to hypotheses first."""
     success, differences, (about, by_length) = report.success, difference_tables(report), length_tables(report)
-    tested = any(one.p is not None and one.difference is not None for one in report.comparisons)
+    tested = any(pair.p is not None and pair.difference is not None for pair in report.comparisons)
     parts = [
         Part(HYPOTHESES, answer_lines(report.hypotheses or [])),
         Part("Failures", success.notes, failure_tables(success)) if success else Part("Failures"),

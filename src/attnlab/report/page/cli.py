@@ -74,7 +74,8 @@ def page_main(argv: Sequence[str]) -> int:
     for sentence in page.skipped:
         print(sentence, file=sys.stderr)
     if not page.reports and not page.others:
-        print(f"nothing measured was found below {listed(map(_searched, folders.values()))}: the page is empty")
+        searched = [f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in folders.values()]
+        print(f"nothing measured was found below {listed(searched)}: the page is empty")
     counts = {"report": len(page.reports), "other section": len(page.others), "picture": page.pictures}
     told = ", ".join(counted(count, name) for name, count in counts.items())
     print(f"{options.out}: {told}, {len(text.encode()) / 1e6:.1f} MB")
@@ -84,11 +85,6 @@ def page_main(argv: Sequence[str]) -> int:
 def named(words: str, folder: Path) -> str:
     """Words on a folder with its path, which means nothing on other machines if it is absolute."""
     return words if folder.is_absolute() else f"{words} ({folder.as_posix()})"
-
-
-def _searched(folder: Path) -> str:
-    """A folder that was searched, and whether it exists."""
-    return str(folder) if folder.is_dir() else f"{folder} (no such folder)"
 
 
 @cache
