@@ -197,6 +197,7 @@ def test_every_target_resolves() -> None:
     [
         "import attnlab",
         "from attnlab.launch.train_cli import train_main; assert train_main(['--help']) == 0",
+        "from attnlab.launch.train_cli import train_main; assert train_main(['modle=linear', 'seed=x']) == 2",
         "from attnlab.launch.evaluate_cli import evaluate_main; assert evaluate_main(['run=nowhere']) == 2",
         "from attnlab.report.diagnose.cli import diagnose_main; assert diagnose_main(['diagnose=nowhere']) == 2",
     ],

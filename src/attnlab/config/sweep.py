@@ -23,8 +23,10 @@ from attnlab.config.message_text import first_line, listed, show
 from attnlab.config.problem import Problem
 from attnlab.config.report_names import require_known_names
 from attnlab.config.run_identity import bookkeeping
+from attnlab.config.schema import Config
 from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
+from attnlab.config.type_check import conform
 
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
 NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
@@ -231,6 +233,7 @@ def _search(sweep: Sweep, of_hydra: Sequence[Item]) -> tuple[Search | None, list
 
 def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
     """Make the configurations of all jobs; a problem of some is reported once, with their number and an example."""
+    refused = bool(sweep.problems)
     values = [item.values or (None,) for item in sweep.items]
     total = math.prod(map(len, values))
     if total > MOST_JOBS:
@@ -241,7 +244,7 @@ def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
     for combination in itertools.product(*values):
         pairs = list(zip(sweep.items, combination, strict=True))
         name = " ".join(as_text(item, value) for item, value in pairs if item.swept)
-        config, problems = _job(pairs, compositions)
+        config, problems = _job(pairs, compositions, refused)
         if config is not None:
             sweep.configs.append(config)
             sweep.names.append(name or f"model={config['model']['name']} seed={config['seed']}")
@@ -253,8 +256,16 @@ def _make_jobs(sweep: Sweep, compositions: _Compositions) -> None:
         sweep.problems.append(Problem(problem.key, problem.text + where))
 
 
-def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """The complete configuration of one job, None if it has none, and its problems."""
+def _job(
+    pairs: Sequence[Pair], compositions: _Compositions, refused: bool
+) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """The complete configuration of one job, None if it has none, and its problems.
+
+    Where every override is wrong by itself, no class is read: nothing of the command line is left to check.
+
+    Args:
+        refused: whether the command line has a problem already.
+    """
     raw, settings = compositions.get(pairs)
     if raw is None:
         return None, []
@@ -267,7 +278,11 @@ def _job(pairs: Sequence[Pair], compositions: _Compositions) -> tuple[dict[str, 
     if config is None:
         # the problems of the other overrides too
         others = [pair for pair in pairs if "${" not in str(pair[1])]
-        return None, problems + errors + (_job(others, compositions)[1] if len(others) < len(pairs) else [])
+        return None, problems + errors + (_job(others, compositions, True)[1] if len(others) < len(pairs) else [])
+    wrong = [*problems, *conform(config, Config, "")]
+    keys = {problem.key for problem in wrong}
+    if (wrong or refused) and all(item.key in keys or item.text in keys for item, _ in pairs):
+        return None, wrong
     full = completed(config)
     problems += misnamed(config, settings["choices"]) + check_config(full, compositions.conf)
     return full, problems + overruled_by_model(pairs, full)

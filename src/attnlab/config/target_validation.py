@@ -192,9 +192,11 @@ def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
     return unresolved(merged_yaml("task", name, conf))["task"]
 
 
-def addable_keys(config: Mapping[str, Any]) -> set[str]:
-    """Keys of the schema or of a class that the yaml files do not list: a plus is needed to set them."""
+def addable_keys(config: Mapping[str, Any], with_classes: bool) -> set[str]:
+    """Keys of the schema, and of classes, that the yaml files do not list: a plus is needed to set them."""
     keys = {key for key in schema_keys() if value_at(config, key) is MISSING}
+    if not with_classes:
+        return keys
     nodes = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []
     nodes += [(key, node) for key, _, node in attention_nodes(config.get("model") or {})]
     for key, node in nodes:

@@ -29,10 +29,9 @@ def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path, plus: str
         config: plain dicts and lists; interpolations may be unresolved.
         plus: what adds a key: `++` in a sweep over groups, because some of the choices may have the key already.
     """
-    addable = addable_keys(config)
     problems = []
     for item, value in (part for pair in pairs for part in _parts(config, *pair)):
-        problem = _refusal(config, item, value) or _unknown_key(config, item, value, addable, conf, plus)
+        problem = _refusal(config, item, value) or _unknown_key(config, item, value, conf, plus)
         if problem:
             problems.append(problem)
         else:
@@ -84,15 +83,15 @@ def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> Problem | Non
     return None
 
 
-def _unknown_key(
-    config: Mapping[str, Any], item: Item, value: Any, addable: set[str], conf: Path, plus: str
-) -> Problem | None:
+def _unknown_key(config: Mapping[str, Any], item: Item, value: Any, conf: Path, plus: str) -> Problem | None:
     """The problem of a key that does not exist and cannot be added, with the nearest one, else None."""
     key, section = item.key, item.key.rpartition(".")[0]
     parent = value_at(config, section) if section else config
     new = item.add and not item.delete and (parent is MISSING or isinstance(parent, dict))
     if new or value_at(config, key) is not MISSING:
         return None
+    # classes are imported only for the keys that they have
+    addable = addable_keys(config, with_classes=key.startswith(("task.", "model.")))
     if key in addable and not item.delete:
         by, text = "a plus" if plus == "+" else "two", as_text(item, value)
         return Problem(key, f"={show(value)}: not listed in the yaml files; set it with {by}: {plus}{text}")
