@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices
 from benchmarks.harness.attention_baselines import BASELINE, FLA, PUBLISHED
 from benchmarks.harness.attention_contestants import Contestant, Shape, contestants
 from benchmarks.harness.environment import begin, parser

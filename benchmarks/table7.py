@@ -35,7 +35,7 @@ import torch
 import yaml
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attnlab.config.message_text import choice
+from attnlab.config.nearest_word import choice
 from attnlab.config.shipped_files import CONF
 from attnlab.launch.device_errors import lacks_memory
 from attnlab.learn.devices import memory_use

@@ -11,11 +11,10 @@ from support.small_runs import run_job
 from support.tiny_data import raw_of
 
 from attnlab.attention.base import Attention
-from attnlab.config.check import check_config
+from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
-from attnlab.config.signatures import constructor_arguments
-from attnlab.config.target_validation import NEEDED_ARGUMENTS, signature_of
+from attnlab.config.targets import NEEDED_ARGUMENTS, constructor_arguments, signature_of
 
 FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
 MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]

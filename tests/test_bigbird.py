@@ -20,8 +20,7 @@ from torch.utils._pytree import tree_leaves
 from attnlab.attention.base import Attention
 from attnlab.attention.bigbird import BigBird
 from attnlab.attention.core.softmax_core import fused_softmax
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 
 OPTIONS = (
     {},

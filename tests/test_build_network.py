@@ -10,10 +10,8 @@ from torch import nn
 
 from attnlab.attention.base import AttentionOptions
 from attnlab.attention.linear import LinearAttention
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
-from attnlab.config.signatures import constructor_arguments
-from attnlab.config.target_validation import signature_of
+from attnlab.config.job_config import check_config, compose_config
+from attnlab.config.targets import constructor_arguments, signature_of
 from attnlab.nn.network_parts import make_attention
 from attnlab.nn.transformer_block import FeedForward
 from attnlab.run.build_runtime import make_network

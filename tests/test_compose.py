@@ -5,15 +5,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from attnlab.config.compose import (
-    CONF,
-    choice_named,
-    compose_node,
-    group_choices,
-    hydra_session,
-    merged_yaml,
-    unresolved,
-)
+from attnlab.config.compose import CONF, compose_node, hydra_session
+from attnlab.config.conf_files import choice_named, group_choices, merged_yaml, unresolved
 from attnlab.config.job_config import compose_config
 
 

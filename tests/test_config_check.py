@@ -12,17 +12,26 @@ import pytest
 from support.composed_configs import composed
 from support.small_runs import checked, jobs_of
 
-from attnlab.config.check import ConfigError, check_config
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices, task_yaml
 from attnlab.config.fill_defaults import completed
-from attnlab.config.job_config import apply_values, compose_config
+from attnlab.config.job_config import apply_values, check_config, compose_config
 from attnlab.config.nearest_word import OTHER_NAMES
-from attnlab.config.schema import Backbone, Config, LayerGroup, LoggerOptions, Optim, Ortho, Train, TrainerOptions
+from attnlab.config.schema import (
+    Backbone,
+    Config,
+    LayerGroup,
+    LoggerOptions,
+    Optim,
+    Ortho,
+    Train,
+    TrainerOptions,
+    schema_keys,
+)
 from attnlab.config.shipped_files import CONF
-from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
-from attnlab.config.target_validation import attention_nodes, attention_options, schema_keys, task_yaml
+from attnlab.config.targets import attention_nodes, attention_options, read_signature
 from attnlab.config.type_check import conform, hints
+from attnlab.config.user_error import ConfigError
 
 LINEAR, SOFTMAX = "attnlab.attention.linear.LinearAttention", "attnlab.attention.softmax.SoftmaxAttention"
 
@@ -499,7 +508,7 @@ def test_help_imports_no_torch_and_a_wrong_command_nothing_heavier() -> None:
     code = """
 import sys
 from attnlab.config.nearest_word import OTHER_NAMES
-from attnlab.config.check import ConfigError
+from attnlab.config.user_error import ConfigError
 from attnlab.config.sweep import check_command
 from attnlab.config.command_line.train_help import help_text
 help_text()

@@ -13,8 +13,7 @@ from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
 from attnlab.attention.cosformer import CosFormer
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.schema import Normalization, Paths
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.run.build_runtime import prepare

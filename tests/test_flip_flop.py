@@ -7,10 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
-from attnlab.config.signatures import read_signature
-from attnlab.config.target_validation import TASK_KEYS
+from attnlab.config.job_config import check_config, compose_config
+from attnlab.config.targets import TASK_KEYS, read_signature
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.flip_flop import task as flip_flop

@@ -9,12 +9,10 @@ import yaml
 from support.small_runs import SMALL_SCAN, config_of, run_job
 
 from attnlab.attention.base import Attention
-from attnlab.config.allowed_targets import TargetError, load_class
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.run_identity import run_folder
-from attnlab.config.signatures import read_signature
 from attnlab.config.sweep import check_command
+from attnlab.config.targets import TargetError, load_class, read_signature
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.train_cli import train_main
 from attnlab.report.cli import report_main

@@ -6,9 +6,7 @@ import pytest
 
 import attnlab
 from attnlab.config.command_line.train_help import help_text
-from attnlab.config.compose import (
-    group_choices,
-)
+from attnlab.config.conf_files import group_choices
 from attnlab.launch.train_cli import train_main
 
 

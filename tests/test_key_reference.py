@@ -4,7 +4,7 @@ import pytest
 from support.small_runs import ROOT
 
 from attnlab.config.command_line.train_help import help_text
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
 from attnlab.config.key_reference import key_lines, page

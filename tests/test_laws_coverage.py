@@ -19,7 +19,7 @@ from support.model_cases import (
 )
 from torch import nn
 
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices
 
 OF_THE_LOSS = ("orthogonality", "ortho_form")
 

@@ -14,8 +14,7 @@ from torch import nn
 
 from attnlab.attention.linformer import Linformer
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.tasks.kinds.base import build_network
 
 TARGET = "attnlab.attention.linformer.Linformer"

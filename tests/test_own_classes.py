@@ -12,8 +12,7 @@ from support.random_batches import drawn_batch
 from support.tensors import shaken
 
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.data.files.fetch import Folders
 from attnlab.tasks.kinds.base import build_network, kind_of
 

@@ -18,8 +18,7 @@ from attnlab.attention.performer import (
     draw_projection,
 )
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.schema import Normalization
 
 KINDS = ("none", "l1", "l2", "rms")

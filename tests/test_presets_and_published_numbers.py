@@ -16,13 +16,13 @@ from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
 from support.small_runs import ROOT
 
 from attnlab.config.command_line.words import read_override
+from attnlab.config.conf_files import task_yaml
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
 from attnlab.config.report_block import Quantity
 from attnlab.config.run_identity import run_label
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.config.target_validation import task_yaml
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue.data_sets import DATA_SETS

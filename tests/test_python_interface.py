@@ -19,11 +19,10 @@ from support.user_inputs import require_true_predictions
 import attnlab
 from attnlab import attention
 from attnlab.attention.base import Attention
-from attnlab.config.allowed_targets import TargetError
-from attnlab.config.compose import group_choices, merged_yaml, plain
+from attnlab.config.conf_files import group_choices, merged_yaml, plain
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import attention_nodes, signature_of
+from attnlab.config.targets import TargetError, attention_nodes, signature_of
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.report.runs_table import FIRST

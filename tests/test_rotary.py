@@ -11,8 +11,7 @@ from support.tensors import shaken
 from attnlab.attention.linear import LinearAttention
 from attnlab.attention.positions.rotary import RotaryPositions, Rotation
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.schema import Normalization
 from attnlab.tasks.kinds.base import build_network, kind_of
 

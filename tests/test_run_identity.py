@@ -13,15 +13,17 @@ import yaml
 from support.small_runs import jobs_of
 from support.written_runs import a_run
 
-from attnlab.config.compose import compose_node, hydra_session, unresolved
+from attnlab.config.compose import compose_node, hydra_session
+from attnlab.config.conf_files import unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.job_config import compose_config
-from attnlab.config.plain_composition import PlainComposition, plain_composition
 from attnlab.config.run_identity import (
+    PlainComposition,
     comparable,
     differences,
     find_run_folder,
     identity,
+    plain_composition,
     run_folder,
     run_label,
     run_tag,

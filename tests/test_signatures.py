@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from support.small_runs import config_of
 
-from attnlab.config.allowed_targets import TargetError
-from attnlab.config.check import check_config
-from attnlab.config.signatures import read_signature
+from attnlab.config.job_config import check_config
+from attnlab.config.targets import TargetError, read_signature
 
 MODULE = """
 from typing import Annotated, Literal, Optional

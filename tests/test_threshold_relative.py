@@ -13,8 +13,7 @@ from support.tensors import draw, masks, shaken
 from torch import Tensor
 
 from attnlab.attention.threshold_relative import ThresholdRelativeAttention
-from attnlab.config.check import check_config
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.schema import LayerGroup
 
 PATH = "attnlab.attention.threshold_relative.ThresholdRelativeAttention"

@@ -8,7 +8,7 @@ import pytest
 from support.model_cases import MODELS, distinct_for, models_for, one_of_each_mechanism
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 
-from attnlab.config.check import check_config
+from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.run.run_folder import MetricsFile

@@ -11,7 +11,7 @@ from attnlab.attention.core.score_position import sinusoid
 from attnlab.attention.positions.relative import RelativeScores
 from attnlab.attention.positions.sinusoidal import Sinusoids
 from attnlab.attention.softmax import SoftmaxAttention
-from attnlab.config.compose import merged_yaml
+from attnlab.config.conf_files import merged_yaml
 from attnlab.config.job_config import compose_config
 from attnlab.nn.network_parts import count_parameters
 from attnlab.tasks.kinds.base import build_network

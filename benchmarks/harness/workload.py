@@ -8,7 +8,7 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import nn
 
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices
 from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, ImageQuestionBatch

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from attnlab.config.compose import group_choices, merged_yaml, plain
+from attnlab.config.conf_files import group_choices, merged_yaml, plain
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
-from attnlab.config.message_text import choice
+from attnlab.config.nearest_word import choice
 
 MODELS = [name for name in group_choices()["model"] if "/" not in name]
 """models at the top of conf/model; one alone with `pytest --model=...`"""

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
-from attnlab.config.check import check_config
+from attnlab.config.job_config import check_config
 from attnlab.config.schema import Backbone, Config, Model
-from attnlab.config.target_validation import signature_of
+from attnlab.config.targets import signature_of
 from attnlab.config.type_check import build
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.network_parts import make_attention

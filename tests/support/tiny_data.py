@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attnlab.config.check import check_config
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices
+from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
 from support.official_layout_converters import aan_stand_in, pathfinder_stand_in, python2
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job

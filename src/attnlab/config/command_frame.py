@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from attnlab.config.check import ConfigError
 from attnlab.config.message_text import as_started
-from attnlab.config.user_error import UserError
+from attnlab.config.user_error import ConfigError, UserError
 
 FAILED, USAGE_ERROR = 1, 2
 Main = Callable[..., int]

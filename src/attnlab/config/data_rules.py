@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from attnlab.config.allowed_targets import TargetError
+from attnlab.config.conf_files import task_yaml
 from attnlab.config.message_text import show
 from attnlab.config.problem import Problem
 from attnlab.config.rule_view import View
-from attnlab.config.signatures import Signature
-from attnlab.config.target_validation import signature_of, task_yaml
+from attnlab.config.targets import Signature, TargetError, signature_of
 
 SHARE = "validation_share"
 """option of tasks that can set some training examples aside as `val`"""

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
-from attnlab.config.allowed_targets import TargetError
 from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
-from attnlab.config.signatures import read_signature
-from attnlab.config.target_validation import attention_nodes, own_arguments
+from attnlab.config.targets import TargetError, attention_nodes, own_arguments, read_signature
 from attnlab.config.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]

@@ -1,26 +1,36 @@
-"""`JobConfig`, the configuration of one job: composed, completed with defaults, checked and typed once."""
+"""`JobConfig`, the configuration of one job: composed, completed with defaults, checked and typed once.
+
+Importing this module registers the resolvers of yaml files with OmegaConf: `${choose:...}`, a value by case, and
+`${run_of:...}`, the folder of another run.
+"""
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import attnlab.config.resolvers  # noqa: F401  registers choose and run_of
-from attnlab.config.check import ConfigError, check_config
+from omegaconf import OmegaConf
+
 from attnlab.config.command_line.overrides import list_advice, set_all
 from attnlab.config.command_line.words import read_overrides
+from attnlab.config.compatibility_rules import NETWORK_RULES
 from attnlab.config.compose import compose_with_hydra
-from attnlab.config.data_rules import ignored_options
+from attnlab.config.conf_files import choice_named
+from attnlab.config.data_rules import DATA_RULES, ignored_options
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import listed, show
 from attnlab.config.problem import Problem
+from attnlab.config.rule_view import Unknown, View
 from attnlab.config.run_identity import find_run_folder, run_folder, run_label
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import task_problems
-from attnlab.config.type_check import build
+from attnlab.config.target_validation import model_problems, task_problems
+from attnlab.config.targets import TargetError, foreign_targets
+from attnlab.config.type_check import build, conform
+from attnlab.config.user_error import ConfigError
 
 
 @dataclass(frozen=True)
@@ -116,3 +126,55 @@ def apply_values(
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)), "evaluate.py")
     return typed_job(changed, conf)
+
+
+def check_config(config: Mapping[str, Any], conf: Path = CONF) -> list[Problem]:
+    """Problems of one complete, resolved configuration (`fill_defaults.completed`); empty if it can run."""
+    problems = conform(config, Config, "") + foreign_targets(config)
+    if isinstance(config.get("task"), Mapping):
+        problems += task_problems(config["task"], conf)
+    if isinstance(config.get("model"), Mapping):
+        problems += model_problems(config["model"], conf)
+    broken = {problem.key for problem in problems}
+    for rule in (*NETWORK_RULES, *DATA_RULES):
+        # a rule that needs a wrong value says nothing
+        with suppress(Unknown, TargetError):
+            problems += rule(View(config, broken, conf))
+    return list(dict.fromkeys(problems))
+
+
+_trained_by: dict[str, str] = {}
+"""run folders that `run_of` returned, each with its experiment; for messages only"""
+
+
+def choose(case: Any, values: Mapping[Any, Any], otherwise: Any) -> Any:
+    """The value of a case, for a key that depends on a swept one.
+
+    `${choose:${model.feed_forward},{glu:2048},3072}` is 2048 if the feed-forward part is a GLU, else 3072.
+    """
+    return values.get(case, otherwise)
+
+
+def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
+    """The run folder of an experiment for a model and a seed, below `paths.runs`; it need not exist.
+
+    `${run_of:qin2022/table5_pretraining,${model.name},${seed},${paths.runs}}`
+    """
+    config = _composed(experiment, model)
+    folder = str(find_run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": runs}}))
+    _trained_by[folder] = experiment
+    return folder
+
+
+def trained_by(folder: str) -> str | None:
+    """The experiment that trains a run folder which `run_of` returned."""
+    return _trained_by.get(folder)
+
+
+@cache
+def _composed(experiment: str, model: str) -> dict[str, Any]:
+    return compose_config([f"experiment={experiment}", f"model={choice_named('model', model)}"])
+
+
+OmegaConf.register_new_resolver("choose", choose, replace=True)
+OmegaConf.register_new_resolver("run_of", run_of, replace=True)

@@ -16,14 +16,13 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from attnlab.config.command_line.option_parser import field_docstrings
-from attnlab.config.compose import group_choices, merged_yaml, unresolved
+from attnlab.config.conf_files import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten, join
 from attnlab.config.message_text import show
 from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.signatures import Signature, read_signature
-from attnlab.config.target_validation import attention_nodes, own_arguments
+from attnlab.config.targets import Signature, attention_nodes, own_arguments, read_signature
 from attnlab.config.type_check import describe, hints, item_type, section_of
 
 _OPEN = "???"

@@ -1,14 +1,79 @@
 """Launchers that run the jobs of a sweep, and their options; `attnlab.launch.run_jobs` runs the jobs.
 
 `joblib` and `submitit_slurm` are Hydra's names. Hydra's plugins for them, which compose every job again in its process,
-are not used, nor is joblib.
+are not used, nor is joblib. The options of Slurm have the names and meanings of Hydra's plugin for submitit and of
+`man sbatch`; nothing here imports submitit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from attnlab.config.slurm_options import SLURM, SlurmConf
+SLURM = "submitit_slurm"
+"""name of the launcher"""
+EARLY_SECONDS = 60
+"""by which Slurm may send the signal of a time limit early (man sbatch, --signal)"""
+LONGEST_MINUTES = 24 * 60
+"""time limit of a Slurm job where neither the options nor the partition name a shorter one"""
+
+
+@dataclass
+class SlurmConf:
+    """Options of `hydra/launcher=submitit_slurm`."""
+
+    timeout_min: int | None = None
+    """time limit of a job in minutes; null = as long as the partition allows, at most 24 hours. A job that needs longer
+    saves its runs, goes back into the queue and goes on later"""
+    max_num_timeout: int = 100
+    """how often a job may go back into the queue because its time was over"""
+    signal_delay_s: int = 120
+    """seconds before the time limit at which a job saves its runs and stops: more than a step and a checkpoint take"""
+    submitit_folder: str | None = None
+    """folder of logs and submitted jobs, seen by all nodes; null = a folder for each sweep in <paths.runs>/.sweeps"""
+    partition: str | None = None
+    """null = the default partition of the cluster"""
+    account: str | None = None
+    qos: str | None = None
+    gpus_per_node: int | None = None
+    """null = a GPU for each process of a run where the partition has GPUs, unless trainer.device=cpu"""
+    gres: str | None = None
+    """generic resources, such as gpu:a100:1, instead of gpus_per_node"""
+    cpus_per_task: int | None = None
+    """cores of a process, and threads of its runs unless trainer.threads says otherwise; null = trainer.threads, else 1
+    on a CPU and 4 beside a GPU, and one for each of trainer.workers"""
+    mem_gb: int | None = None
+    """memory of a node's processes, in GB; null = 8 for each process where the cluster divides memory among jobs"""
+    mem_per_cpu: str | None = None
+    mem_per_gpu: str | None = None
+    constraint: str | None = None
+    exclude: str | None = None
+    nodelist: str | None = None
+    dependency: str | None = None
+    comment: str | None = None
+    """null = a mark by which a repeated command finds a job whose submission was interrupted"""
+    mail_user: str | None = None
+    mail_type: str | None = None
+    """when Slurm writes to mail_user, such as END, or FAIL"""
+    setup: list[str] | None = None
+    """lines of shell before the command, such as [module load cuda]"""
+    array_parallelism: int = 256
+    """tasks of an array that run at the same time, at most"""
+    additional_parameters: dict[str, Any] = field(default_factory=dict)
+    """any other option of sbatch, such as {reservation: course}"""
+    job_name: str | None = None
+    """null = attnlab-<task>-<model>"""
+
+
+def asked_gpus(launcher: Mapping[str, Any]) -> int | None:
+    """GPUs on each node that the options ask for; None if they leave that open."""
+    if launcher["gpus_per_node"] is not None:
+        return int(launcher["gpus_per_node"])
+    if launcher["gres"] is None:
+        return None
+    # such as gpu, gpu:2 and gpu:a100:2
+    kinds = [kind.split(":") for kind in str(launcher["gres"]).split(",")]
+    return sum(int(kind[-1]) if kind[-1].isdigit() else 1 for kind in kinds if kind[0].endswith("gpu"))
+
 
 GROUP = "hydra/launcher"
 DEFAULT = "auto"

@@ -10,13 +10,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line.words import Item, Words
 from attnlab.config.compose import compose_node
-from attnlab.config.launcher_options import DEFAULT, GROUP, LAUNCHERS
-from attnlab.config.message_text import choice, first_line
-from attnlab.config.nearest_word import nearest
+from attnlab.config.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, SLURM
+from attnlab.config.message_text import first_line
+from attnlab.config.nearest_word import choice, nearest
+from attnlab.config.ranges import Count, Natural
 from attnlab.config.search import GROUP as SWEEPERS
 from attnlab.config.search import sweeper_problem
-from attnlab.config.slurm_options import SLURM, slurm_problems
-from attnlab.config.type_check import unknown_keys
+from attnlab.config.type_check import conform, unknown_keys
 
 _SECTION = "hydra.launcher"
 _FREE = f"{_SECTION}.additional_parameters"
@@ -133,3 +133,58 @@ def _error(texts: Sequence[str]) -> str | None:
     except (HydraException, OmegaConfBaseException) as error:
         return first_line(error)
     return None
+
+
+_SET = ("array", "output", "error", "open_mode", "signal", "nodes", "ntasks", "ntasks_per_node", "chdir")
+"""options of sbatch that are not the user's"""
+
+
+def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:
+    """Problems of option values, which Slurm would report late or not at all.
+
+    Args:
+        launcher: name and options of the launcher.
+        section: prefix of the keys in messages.
+    """
+    kinds: dict[str, Any] = dict.fromkeys(("timeout_min", "cpus_per_task", "mem_gb", "array_parallelism"), Count | None)
+    kinds |= dict.fromkeys(("max_num_timeout", "signal_delay_s", "gpus_per_node"), Natural | None)
+    problems: list[str] = []
+    for key, kind in kinds.items():
+        if key in launcher:
+            problems += conform(launcher[key], kind, f"{section}.{key}")
+    limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
+    if not problems and limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
+        problems.append(f"{section}.signal_delay_s={delay}: {problem}")
+    return problems + _doubled(launcher, section) + _further(launcher, section)
+
+
+def delay_problem(limit: int, delay: int) -> str:
+    """Why jobs of `limit` minutes cannot get their signal `delay` seconds before the end; empty if they can."""
+    if delay + EARLY_SECONDS < limit * 60:
+        return ""
+    return (
+        f"jobs of {limit} min may be stopped when they start, as Slurm may send the signal {EARLY_SECONDS} seconds "
+        "early; expected a longer timeout_min (and partition), or a shorter delay"
+    )
+
+
+def _further(launcher: Mapping[str, Any], section: str) -> list[str]:
+    """Problems of options of sbatch that have an option of the launcher, or that attnlab sets."""
+    names = {"time": "timeout_min", "mem": "mem_gb"}
+    problems = []
+    for key in launcher.get("additional_parameters", {}):
+        plain = str(key).replace("-", "_")
+        own = names.get(plain, plain)
+        if own in launcher:
+            problems.append(f"{section}.additional_parameters.{key}: write {section}.{own}=...")
+        elif plain in _SET:
+            problems.append(
+                f"{section}.additional_parameters.{key}: attnlab sets it; expected another option of sbatch"
+            )
+    return problems
+
+
+def _doubled(launcher: Mapping[str, Any], section: str) -> list[str]:
+    pairs: Sequence[tuple[str, str]] = (("gpus_per_node", "gres"), ("mem_gb", "mem_per_cpu"), ("mem_gb", "mem_per_gpu"))
+    both = [pair for pair in pairs if all(launcher.get(key) is not None for key in pair)]
+    return [f"{section}.{one}={launcher[one]}: {section}.{two} is given too; write one of them" for one, two in both]

@@ -11,13 +11,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnlab.config.nearest_word import nearest
-
 if TYPE_CHECKING:
     from rich.console import Console
 
 PLUGINS = "ATTNLAB_PLUGINS"
-"""environment variable: packages whose classes a configuration may name (`config.allowed_targets`)"""
+"""environment variable: packages whose classes a configuration may name (`config.targets`)"""
 MOST_OFFERED = 8
 """choices that a message lists at most, besides the nearest one"""
 
@@ -37,7 +35,7 @@ def table_console() -> "Console":
 def command_line(program: str, *words: str) -> str:
     """A command to paste into a shell, with quotes for folder names that hold blanks or brackets.
 
-    Commands of this project begin with the allowed packages (`config.allowed_targets`), which the run may need again.
+    Commands of this project begin with the allowed packages (`config.targets`), which the run may need again.
     """
     plugins = os.environ.get(PLUGINS, "") if program.startswith("python ") else ""
     allowed = f"{PLUGINS}={shlex.quote(plugins)} " if plugins else ""
@@ -113,12 +111,6 @@ def offered(words: Iterable[str], like: str = "", most: int = MOST_OFFERED) -> s
     chosen = set((near if like else words)[:most])
     more = len(words) - most
     return listed(word for word in words if word in chosen) + (f" and {more} more" if more > 0 else "")
-
-
-def choice(word: str, choices: Iterable[str], label: str) -> str:
-    """`; nearest: linear; model: linear, linear_l1, ...`, for a word that is no choice."""
-    choices = list(choices)
-    return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"
 
 
 def first_line(error: BaseException) -> str:

@@ -3,7 +3,8 @@
 import difflib
 from collections.abc import Collection, Iterable
 
-from attnlab.config.yaml_tables import table_beside
+from attnlab.config.message_text import hint, offered
+from attnlab.config.plain_yaml import table_beside
 
 _TABLE = table_beside(__file__)
 OTHER_NAMES: dict[str, str] = _TABLE["keys"]
@@ -56,3 +57,9 @@ def named_key(key: str, keys: Iterable[str]) -> str | None:
     keys, last = list(keys), key.rpartition(".")[2]
     same = [other for other in keys if other.rpartition(".")[2] == last]
     return difflib.get_close_matches(key, same, n=1, cutoff=0.0)[0] if same else key_called(key, keys)
+
+
+def choice(word: str, choices: Iterable[str], label: str) -> str:
+    """`; nearest: linear; model: linear, linear_l1, ...`, for a word that is no choice."""
+    choices = list(choices)
+    return f"{hint(nearest(word, choices))}; {label}: {offered(choices, word)}"

@@ -4,12 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.allowed_targets import class_at
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.named_classes import kind_path, positions_path
-from attnlab.config.signatures import Signature
-from attnlab.config.target_validation import attention_nodes, signature_of
+from attnlab.config.targets import Signature, attention_nodes, class_at, signature_of
 
 SLOTS = {
     "encoder": "self-attention of the encoder",

@@ -1,6 +1,6 @@
 """The run folder as a pure function of the configuration: label / model / tag / seed.
 
-All configurations here are complete (`defaults.completed`). The tag names the differences from the plain composition
+Configurations here are complete (`fill_defaults.completed`). The tag names the differences from the plain composition
 of the task and model, the most important ones first (`run_identity.yaml`). Where an experiment or debug=... sets some
 of them, it names the differences from that preset, the preset, and a hash of all differences. Different
 configurations never share a folder, bookkeeping aside.
@@ -12,15 +12,103 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.compose import group_choices
+from omegaconf import OmegaConf
+
+from attnlab.config.compose import compose_node, hydra_session
+from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices, plain, unresolved
 from attnlab.config.dotted_keys import MISSING, flatten
-from attnlab.config.fill_defaults import class_defaults
-from attnlab.config.identity_sections import PRESETS, with_filled_shares, without_sections
+from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
+from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
-from attnlab.config.plain_composition import plain_composition, preset_composition
+from attnlab.config.plain_yaml import table_beside
 from attnlab.config.shipped_files import CONF
 from attnlab.config.unique_text import unique_text
-from attnlab.config.yaml_tables import table_beside
+
+PRESETS = ("experiment", "debug")
+"""groups that set other sections; the configuration records their choices"""
+NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "cost", *PRESETS, "report")
+"""sections that do not change the trained network; the seed has its own folder level"""
+
+
+def without_sections(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete configuration without the sections of `NOT_IDENTITY`, and with shares of layers as numbers."""
+    return {key: value for key, value in with_filled_shares(config).items() if key not in NOT_IDENTITY}
+
+
+def with_filled_shares(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with a number for every share of layers that is null."""
+    model = dict(config.get("model") or {})
+    for slot in ("encoder", "decoder"):
+        groups = model.get(slot)
+        if isinstance(groups, list) and any(group.get("share", 0) is None for group in groups):
+            shares = filled_shares([group["share"] for group in groups])
+            model[slot] = [{**group, "share": share} for group, share in zip(groups, shares, strict=True)]
+    return {**config, "model": model} if model else dict(config)
+
+
+class PlainComposition:
+    """The plain composition of a task and a model.
+
+    Attributes:
+        raw: its values, interpolations unresolved.
+        suffixes: the short forms of its keys. A key loses its section if the rest is unambiguous: d_model, max_steps,
+            ortho.weight.
+    """
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+        keys = list(flatten(without_sections(plain(OmegaConf.create(raw)))))
+        shorts = [key.partition(".")[2] or key for key in keys]
+        self.suffixes = {
+            key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)
+        }
+
+    def expected(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Flattened values of the plain composition; interpolations refer to the values of a complete `config`."""
+        # Defaults of the classes in use. A class that the plain composition does not name adds no difference by them.
+        raw = filled(self.raw, defaults(config))
+        grafted = _grafted(raw, config)
+        following = [key for key, value in flatten(without_sections(grafted)).items() if "${" in str(value)]
+        node = OmegaConf.create(grafted)
+        values = {key: value for key, value in flatten(without_sections(raw)).items() if "${" not in str(value)}
+        for key in following:
+            value = OmegaConf.select(node, key)
+            values |= flatten(OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value, key)
+        return values
+
+
+@cached_per_folder
+def plain_composition(task: str, model: str, conf: Path) -> PlainComposition:
+    """The plain composition of a task and a model, by their names."""
+    # A task's yaml sets no key of the model, and a model's yaml no other: one composition of each serves all pairs.
+    own = _unresolved((f"model={choice_named('model', model, conf)}",), conf)["model"]
+    return PlainComposition(with_decoder(_unresolved((f"task={task}",), conf) | {"model": own}))
+
+
+@cached_per_folder
+def preset_composition(task: str, model: str, presets: tuple[str, ...], conf: Path) -> PlainComposition:
+    """The composition of a task and a model with presets (`experiment=...`, `debug=...`)."""
+    words = f"task={task}", f"model={choice_named('model', model, conf)}", *presets
+    return PlainComposition(with_decoder(_unresolved(words, conf)))
+
+
+@cached_per_folder
+def _unresolved(choices: tuple[str, ...], conf: Path) -> dict[str, Any]:
+    """The composition with some group choices, its interpolations unresolved."""
+    with hydra_session(conf):
+        return unresolved(compose_node(choices)[0])
+
+
+def _grafted(plain: Any, actual: Any) -> Any:
+    """`actual` with the interpolations of `plain`."""
+    if isinstance(plain, str) and "${" in plain:
+        return plain
+    if isinstance(plain, dict) and isinstance(actual, Mapping):
+        return {key: _grafted(plain[key], value) if key in plain else value for key, value in actual.items()}
+    if isinstance(plain, list) and isinstance(actual, list) and len(plain) == len(actual):
+        return [_grafted(*pair) for pair in zip(plain, actual, strict=True)]
+    return actual
+
 
 _CONFIG_FILE = "config.yaml"
 _LONGEST, _DIGITS = 160, 10

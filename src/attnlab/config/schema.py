@@ -1,8 +1,11 @@
 """The typed configuration, without torch. The classes of task and attentions type the arguments of their `_target_`."""
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, get_type_hints
 
+from attnlab.config.dotted_keys import join
 from attnlab.config.ranges import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
 from attnlab.config.report_block import Report
 
@@ -283,3 +286,17 @@ class Config:
     debug: str | None = None
     """set by debug=...: the results of this run are meaningless, and report.py runs=... leaves it out"""
     report: Report | None = None  # of an experiment: the table and figures of its runs
+
+
+@cache
+def schema_keys() -> frozenset[str]:
+    """All keys of the schema; inside `task` and attentions, keys belong to the `_target_` classes."""
+    return frozenset(_schema_keys(Config, ""))
+
+
+def _schema_keys(kind: Any, key: str) -> Iterator[str]:
+    for name, inner in get_type_hints(kind, include_extras=True).items():
+        if is_dataclass(inner):
+            yield from _schema_keys(inner, join(key, name))
+        else:
+            yield join(key, name)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.config.allowed_targets import TargetError
 from attnlab.config.command_line.words import Item
 from attnlab.config.launcher_options import DEFAULT
 from attnlab.config.launcher_options import GROUP as LAUNCHERS
@@ -16,7 +15,7 @@ from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.ranges import Count
 from attnlab.config.rule_view import kind_of_task
-from attnlab.config.target_validation import signature_of
+from attnlab.config.targets import TargetError, signature_of
 from attnlab.config.type_check import conform
 
 GROUP = "hydra/sweeper"

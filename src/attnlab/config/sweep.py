@@ -11,13 +11,13 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.check import ConfigError, check_config
 from attnlab.config.command_line.overrides import Pair, list_advice, misnamed, overruled_by_model, resolved, set_all
 from attnlab.config.command_line.words import MOST_JOBS, Item, as_text, group_problems, read_command, read_overrides
-from attnlab.config.compose import compose_node, hydra_session, unresolved
+from attnlab.config.compose import compose_node, hydra_session
+from attnlab.config.conf_files import unresolved
 from attnlab.config.dotted_keys import MISSING, copied, value_at
 from attnlab.config.fill_defaults import completed
-from attnlab.config.job_config import JobConfig, typed_job
+from attnlab.config.job_config import JobConfig, check_config, typed_job
 from attnlab.config.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.message_text import first_line, listed, show
 from attnlab.config.problem import Problem
@@ -27,6 +27,7 @@ from attnlab.config.schema import Config
 from attnlab.config.search import Search, read_search
 from attnlab.config.shipped_files import CONF
 from attnlab.config.type_check import conform
+from attnlab.config.user_error import ConfigError
 
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
 NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}

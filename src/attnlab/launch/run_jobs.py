@@ -2,7 +2,7 @@
 
 import sys
 
-from attnlab.config.slurm_options import SLURM
+from attnlab.config.launcher_options import SLURM
 from attnlab.config.sweep import Command
 from attnlab.launch.process_plan import ProcessPlan, process_plan
 from attnlab.launch.run_job import JobTask, job_tasks, run_job, say

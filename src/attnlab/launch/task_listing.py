@@ -17,7 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attnlab.config.message_text import braced, listed, show
-from attnlab.config.signatures import read_signature
+from attnlab.config.targets import read_signature
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from attnlab.config.yaml_tables import table_beside
+from attnlab.config.plain_yaml import table_beside
 
 LARGEST = 1e300
 """limit of recorded numbers: sums and percentages of larger ones would not be finite"""

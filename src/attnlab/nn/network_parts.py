@@ -8,11 +8,10 @@ from torch import nn
 
 from attnlab.attention.base import Attention
 from attnlab.attention.positions.base import Positions
-from attnlab.config.allowed_targets import load_class
 from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.named_classes import positions_path
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
-from attnlab.config.signatures import constructor_arguments
+from attnlab.config.targets import constructor_arguments, load_class
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack
@@ -92,7 +91,7 @@ def positions_named(name: str) -> Positions:
     """The positional encoding of a name in the configuration.
 
     Raises:
-        TargetError: no such one, or a class that is not allowed (`config.allowed_targets`).
+        TargetError: no such one, or a class that is not allowed (`config.targets`).
     """
     return load_class(positions_path(name), Positions)()
 
@@ -115,7 +114,7 @@ def make_attention(
         train_length: length of the longest sequence of the training data, offered under this name; None = not known.
 
     Raises:
-        TargetError: the class is not allowed (`config.allowed_targets`) or is no attention.
+        TargetError: the class is not allowed (`config.targets`) or is no attention.
     """
     mechanism, positions = load_class(node["_target_"], Attention), positions_named(backbone.positions)
     offers = {

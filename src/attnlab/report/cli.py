@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
-from attnlab.config.check import ConfigError
 from attnlab.config.command_frame import command
 from attnlab.config.command_line.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.command_line.words import sections
@@ -16,7 +15,7 @@ from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.user_error import UserError
+from attnlab.config.user_error import ConfigError, UserError
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.metric_units import headlines
 from attnlab.report import flat_lines

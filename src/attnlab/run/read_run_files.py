@@ -67,7 +67,7 @@ def read_config(path: Path, of_classes: bool = True) -> dict[str, Any]:
 
 
 def stored_config(path: Path) -> dict[str, Any]:
-    """Reads config.yaml without changes; sections and names are checked here, values by `config.check`.
+    """Reads config.yaml without changes; sections and names are checked here, values by `config.job_config`.
 
     Raises:
         Unreadable: it is missing (`Missing`), not yaml, or not the config.yaml of a run.

@@ -36,7 +36,7 @@ class StoredModel(Record):
 
 @dataclass(frozen=True)
 class StoredConfig(Record):
-    """config.yaml; its values are checked by `config.check`."""
+    """config.yaml; its values are checked by `config.job_config`."""
 
     task: StoredTask
     backbone: dict

@@ -5,11 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.allowed_targets import foreign_targets
-from attnlab.config.job_config import JobConfig
+from attnlab.config.job_config import JobConfig, trained_by
 from attnlab.config.message_text import command_line
-from attnlab.config.resolvers import trained_by
 from attnlab.config.run_identity import differences
+from attnlab.config.targets import foreign_targets
 from attnlab.run.named_runs import asked_config
 from attnlab.run.read_run_files import RunError
 

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from attnlab.config.allowed_targets import load_class
-from attnlab.config.target_validation import TASK_KEYS
+from attnlab.config.targets import TASK_KEYS, load_class
 from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples
 from attnlab.data.files.cache import build_once, cache_key
@@ -150,7 +149,7 @@ def make_task(options: Mapping[str, Any]) -> Task:
     """The task of a configuration's `task` node: `_target_` is its class, the other keys are its arguments.
 
     Raises:
-        TargetError: the class is not allowed (`config.allowed_targets`), or is not a task.
+        TargetError: the class is not allowed (`config.targets`), or is not a task.
     """
     task_class = load_class(options["_target_"], Task)
     return task_class(**{key: value for key, value in options.items() if key not in TASK_KEYS})

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
-from attnlab.config.signatures import constructor_annotations, constructor_arguments, option_types
+from attnlab.config.targets import constructor_annotations, constructor_arguments, option_types
 from attnlab.config.type_check import conform, section_of
 
 

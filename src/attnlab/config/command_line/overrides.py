@@ -9,13 +9,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line.words import Item, as_text
-from attnlab.config.compose import group_choices, plain
+from attnlab.config.conf_files import group_choices, plain
 from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
 from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.problem import Problem
-from attnlab.config.schema import Config
-from attnlab.config.target_validation import addable_keys, schema_keys
+from attnlab.config.schema import Config, schema_keys
+from attnlab.config.target_validation import target_problems
+from attnlab.config.targets import attention_nodes, attention_options, read_signature
 from attnlab.config.type_check import hints, not_a_section
 
 Pair = tuple[Item, Any]
@@ -165,3 +166,18 @@ def list_advice(item: Item, config: Mapping[str, Any]) -> str:
     """How several values are written as one list, for keys that take a list; else empty."""
     values = ",".join(map(show, item.values))
     return f"; one list is written {item.key}=[{values}]" if isinstance(flatten(config).get(item.key), list) else ""
+
+
+def addable_keys(config: Mapping[str, Any], with_classes: bool) -> set[str]:
+    """Keys of the schema, and of classes, that the yaml files do not list: a plus is needed to set them."""
+    keys = {key for key in schema_keys() if value_at(config, key) is MISSING}
+    if not with_classes:
+        return keys
+    nodes = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []
+    nodes += [(key, node) for key, _, node in attention_nodes(config.get("model") or {})]
+    for key, node in nodes:
+        if not target_problems(node, key):
+            signature = read_signature(node["_target_"])
+            names = signature.arguments if key == "task" else attention_options(signature)
+            keys |= {join(key, name) for name in names if name not in node}
+    return keys

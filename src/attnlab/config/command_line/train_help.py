@@ -6,10 +6,10 @@ from pathlib import Path
 
 from attnlab.config import schema
 from attnlab.config.command_line.option_parser import field_docstrings
-from attnlab.config.compose import group_choices
+from attnlab.config.conf_files import group_choices
+from attnlab.config.plain_yaml import table_beside
 from attnlab.config.shipped_files import CONF
 from attnlab.config.type_check import hints
-from attnlab.config.yaml_tables import table_beside
 
 _WIDTH = 100
 

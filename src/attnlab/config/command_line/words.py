@@ -14,12 +14,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, RangeSweep
 from hydra.errors import HydraException
 
-from attnlab.config.compose import group_choices
-from attnlab.config.message_text import choice, hint, listed, offered, show
-from attnlab.config.nearest_word import key_called, named_key, nearest
+from attnlab.config.conf_files import group_choices, task_yaml
+from attnlab.config.message_text import hint, listed, offered, show
+from attnlab.config.nearest_word import choice, key_called, named_key, nearest
 from attnlab.config.problem import Problem
+from attnlab.config.schema import schema_keys
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import schema_keys, task_yaml
 
 PLAN = "--plan"
 MOST_JOBS = 100_000

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from attnlab.config.yaml_tables import table_beside
+from attnlab.config.plain_yaml import table_beside
 from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 from attnlab.data.files.folder_or_archive import DataSource

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.allowed_targets import find_module
+from attnlab.config.targets import find_module
 
 
 @cache

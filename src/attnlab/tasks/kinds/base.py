@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.config.allowed_targets import load_class
 from attnlab.config.named_classes import kind_path
 from attnlab.config.schema import Backbone, Model
+from attnlab.config.targets import load_class
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.network_parts import NetworkParts
@@ -85,7 +85,7 @@ def kind_of(spec: TaskSpec) -> Kind:
     """The kind of a task.
 
     Raises:
-        TargetError: no such kind, or a class that is not allowed (`config.allowed_targets`).
+        TargetError: no such kind, or a class that is not allowed (`config.targets`).
     """
     return load_class(kind_path(spec.kind), Kind)(spec)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from random import Random
 
-from attnlab.config.yaml_tables import table_beside
+from attnlab.config.plain_yaml import table_beside
 
 SENTENCES = table_beside(__file__, "sentences.yaml")
 PLACES = (
