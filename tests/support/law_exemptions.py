@@ -1,4 +1,4 @@
-"""All exemptions of mechanisms from a law of tests/test_laws_*.py, each with its reason.
+"""All exemptions of mechanisms from a law of tests/laws/test_laws_*.py, each with its reason.
 
 Keys are (law, dotted path of the class); LAWS has the names of the laws. The list is printed after every test run.
 """

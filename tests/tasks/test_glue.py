@@ -428,7 +428,7 @@ def test_what_the_hub_has_not_or_has_wrong_is_refused(tmp_path: Path, hub: dict[
 
 
 def test_the_yaml_has_every_option() -> None:
-    file = Path(__file__).parents[1] / "conf/task/glue.yaml"
+    file = Path(__file__).parents[2] / "conf/task/glue.yaml"
     written = yaml.safe_load(file.read_text())
     options = set(Glue.__init__.__annotations__) - {"return"}
     assert set(written["task"]) == {"_target_", "name", "label"} | options

@@ -26,7 +26,7 @@ from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, a
 from attnlab.tasks.scan.splits import Split, drawing, file_path
 from attnlab.tasks.scan.task import Scan, parse_pairs
 
-FIXTURE = Path(__file__).parent / "fixtures" / "scan" / "SCAN"
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "scan" / "SCAN"
 PAIRS = list(all_pairs())
 CUTS = {  # train, IID, OOD pairs at each cutoff of Csordas et al. 2021
     22: (15292, 1698, 3920),

@@ -141,7 +141,7 @@ def measured_metrics(task: str) -> set[str]:
         # with longer_tests
         found |= {metric.replace("/iid/", f"/{part}/") for metric in found for part in ("twice", "four_times")}
     if task == "sort_of_clevr":
-        # its splits with held-out combinations (tests/test_held_out_combinations.py runs them)
+        # its splits with held-out combinations (tests/tasks/test_held_out_combinations.py runs them)
         found |= {metric.replace("/", f"/{part}/", 1) for metric in found for part in ("iid", "ood")}
     if task == "glue":
         for data_set in DATA_SETS.values():

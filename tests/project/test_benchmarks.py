@@ -149,7 +149,7 @@ def test_table_7_names_lengths_without_memory_and_published_ratios(
 
 def test_table_7_is_drawn_again_from_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a README; a text without tables is named."""
-    tables = Path(__file__).parents[1] / "experiments/measured/table7_cpu/README.md"
+    tables = Path(__file__).parents[2] / "experiments/measured/table7_cpu/README.md"
     monkeypatch.setattr(sys, "argv", ["table7", "--draw", str(tables), "--out", str(tmp_path)])
     table7.main()
     assert "measured with batch 1" in caption_of(tmp_path / "table7.png")

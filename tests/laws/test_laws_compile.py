@@ -31,7 +31,7 @@ def check_tracing(task: str, models: Sequence[str]) -> None:
     """Compiles the networks in a process without shape checks (see tests/support/compile_networks.py)."""
     models = [model for model in models if network_exemption("compile", network_of(model, task)) is None]
     line = [sys.executable, "-m", "support.compile_networks", task, *models]
-    done = subprocess.run(line, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert {line.split()[0] for line in lines} == set(models)

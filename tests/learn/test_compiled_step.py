@@ -34,7 +34,7 @@ ONE_OF_EACH_KIND = ["scan", "lra_retrieval", "wikitext103_masked"]
 def check_steps(backend: str, pairs: Sequence[str]) -> None:
     """Compiles steps of pairs (task/model) in a process without shape checks (see tests/support/compile_steps.py)."""
     line = [sys.executable, "-m", "support.compile_steps", backend, *pairs]
-    done = subprocess.run(line, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"{pair} ok" for pair in pairs], done.stdout + done.stderr
 

@@ -20,7 +20,7 @@ from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, Sequence
 from attnlab.data.labelled_sequences import LabelledPairs
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.sequence_pairs import SequencePairs
-from attnlab.learn import objectives
+from attnlab.learn import training_module
 from attnlab.learn.training_module import TrainingModule
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9)), min_size=1, max_size=14)
@@ -87,7 +87,7 @@ def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenso
         seen.extend(x.device for x in tree_leaves(given) if isinstance(x, Tensor))
         return checkpoint(*given, **options)
 
-    monkeypatch.setattr(objectives, "checkpoint", watched)
+    monkeypatch.setattr(training_module, "checkpoint", watched)
     batch = pairs([(2, 3), (4, 1), (4, 7)]).batch(np.arange(3)).to(device)
     weight = torch.ones(1000, device=device, requires_grad=True)
 
@@ -99,7 +99,7 @@ def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenso
     for recomputed in (True, False):
         torch.manual_seed(0)
         if recomputed:
-            total = objectives.over_pieces(loss, pieces, [piece.counts.sum() for piece in pieces])[0]
+            total = training_module.over_pieces(loss, pieces, [piece.counts.sum() for piece in pieces])[0]
         else:
             counts = [piece.counts.sum() for piece in pieces]
             total = sum(count * loss(piece)[0] for count, piece in zip(counts, pieces, strict=True)) / sum(counts)

@@ -1,6 +1,7 @@
 """Equal seeds give equal numbers on a GPU: nothing here uses an operation without a deterministic kernel there.
 
-A stand-in on the CPU (tests/support/strict_mode.py) refuses what a GPU would; tests/test_gpu_attention.py is for GPUs.
+A stand-in on the CPU (tests/support/strict_mode.py) refuses what a GPU would; tests for GPUs:
+tests/attention/test_gpu_attention.py.
 """
 
 from collections.abc import Callable

@@ -22,10 +22,10 @@ from attnlab.report.table_types import Table
 from attnlab.report.table_writers import markdown, record
 from attnlab.report.text_tables import mean_and_sd
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OOD, F1 = "test/ood/sequence_accuracy", "test/ood/f1"
 CUTOFF_26 = {27: 448, 28: 448, 30: 576, 32: 448, 33: 256, 36: 64, 40: 256, 48: 128}
-"""examples of SCAN's test/ood at cutoff 26 (tests/test_scan.py)"""
+"""examples of SCAN's test/ood at cutoff 26 (tests/tasks/test_scan.py)"""
 
 
 def a_run(right: Mapping[Any, int], counts: Mapping[Any, int], seed: int = 0, model: str = "linear") -> FoundRun:

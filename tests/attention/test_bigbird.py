@@ -5,9 +5,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-import test_laws_finite
 import torch
 from reference.bigbird import seen_by
+from support.finite_checks import require_finite
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
@@ -199,7 +199,7 @@ def test_random_blocks_belong_to_the_state_of_the_module() -> None:
 
 
 def test_forward_and_backward_are_finite() -> None:
-    test_laws_finite.test_forward_and_backward_are_finite(SimpleNamespace(make=make), "bidirectional")
+    require_finite(SimpleNamespace(make=make), "bidirectional")
 
 
 class Largest(TorchDispatchMode):

@@ -19,7 +19,7 @@ TESTED = {
     "scan": {f"test/{subset}/{name}" for subset in ("iid", "ood") for name in SEQUENCE_METRICS},
     "sort_of_clevr": {f"{rule}/{kind}/accuracy" for rule in ("test", "test_paper_rule") for kind in KINDS},
 }
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def losses(folder: Path, *overrides: str) -> list[float]:

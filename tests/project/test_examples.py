@@ -77,7 +77,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in ("src", "conf", "examples", "tests/support", "tests/reference"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for file in (ROOT / "pyproject.toml", ROOT / "tests/conftest.py", *ROOT.glob("tests/test_laws_*.py")):
+    for file in (ROOT / "pyproject.toml", ROOT / "tests/conftest.py", *ROOT.glob("tests/laws/test_laws_*.py")):
         shutil.copy(file, folder / file.relative_to(ROOT))
     shell("An attention", folder)
     shell("A task", folder)

@@ -80,5 +80,5 @@ def test_importing_the_step_does_not_import_inductor() -> None:
 
 
 def test_the_first_safe_torch_is_named_in_the_documentation() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "performance.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
     assert f"torch {FIRST_SAFE}" in text
