@@ -118,7 +118,7 @@ def test_an_optional_argument_is_checked(package: str, value: Any, fits: bool, t
 def test_options_that_are_handed_on_are_arguments(package: str) -> None:
     """The keys of `Unpack[TypedDict]`, with the defaults of the base class; others than a TypedDict's are unknown."""
     found = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Untyped")}
-    options = {"bias", "initialization", "orthogonality", "normalization", "chunk_size", "gain"}
+    options = {"bias", "initialization", "orthogonality", "positions", "normalization", "chunk_size", "gain"}
     for name in ("Plain", "Written"):
         assert found[name].arguments.keys() == {"d_model", "n_heads", *options}
     assert found["Plain"].arguments["chunk_size"].default == 64 and found["Plain"].arguments["bias"].default is True

@@ -5,6 +5,7 @@ import math
 import torch
 from support.model_cases import network_of
 
+from attnlab.attention.positions.none import NonePositions
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.output_head import Output
 
@@ -18,7 +19,9 @@ def test_a_tied_output_shares_its_weights() -> None:
     assert network.output.linear.weight.data_ptr() != network.source_embedding.table.weight.data_ptr()
     free = network_of("linear", "scan", tied_output=False)
     assert free.output.linear.weight is not free.target_embedding.table.weight
-    embedding = TokenEmbedding(VOCABULARY, WIDTH, "downscale_positions", positions="none", longest=64, dropout=0.0)
+    embedding = TokenEmbedding(
+        VOCABULARY, WIDTH, "downscale_positions", positions=NonePositions(), longest=64, dropout=0.0
+    )
     before = embedding.table.weight.detach().clone()
     output = Output(WIDTH, VOCABULARY, tied=embedding, xavier=True)
     assert torch.equal(output.linear.weight, before), "tying must not draw the embedding anew"

@@ -78,7 +78,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("src", "conf", "examples", "tests/support", "tests/reference"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for file in (ROOT / "pyproject.toml", ROOT / "tests/conftest.py", *ROOT.glob("tests/laws/test_laws_*.py")):
-        shutil.copy(file, folder / file.relative_to(ROOT))
+        (copy := folder / file.relative_to(ROOT)).parent.mkdir(exist_ok=True)
+        shutil.copy(file, copy)
     shell("An attention", folder)
     shell("A task", folder)
     return folder

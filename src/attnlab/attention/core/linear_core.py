@@ -57,7 +57,7 @@ def mask_keys(k: Float[Tensor, "B H M F"], mask: KeyMask | None) -> Float[Tensor
 
 def sums_of_weights(q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H M F"], causal: bool) -> Float[Tensor, "B H N 1"]:
     """phi(q_i) . phi(k_j), summed over all keys or over the keys up to i."""
-    return torch.linalg.vecdot(q, k.cumsum(2) if causal else k.sum(2, keepdim=True))[..., None]
+    return torch.linalg.vecdot(q, rows_before(k) + k if causal else k.sum(2, keepdim=True))[..., None]
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,17 @@ def sums_before(x: Float[Tensor, "*rest T F C"]) -> Float[Tensor, "*rest T F C"]
 
     A product with a zero, not a difference, leaves a later matrix out: its rounding errors reach no earlier sum.
     """
-    return _rows_before(x.flatten(-2)).unflatten(-1, x.shape[-2:])
+    return rows_before(x.flatten(-2)).unflatten(-1, x.shape[-2:])
 
 
-def _rows_before(x: Float[Tensor, "*rest T K"]) -> Float[Tensor, "*rest T K"]:
+def rows_before(x: Float[Tensor, "*rest T K"]) -> Float[Tensor, "*rest T K"]:
+    """The sum of all vectors before each one."""
     length = x.shape[-2]
     if length <= AT_ONCE:
         return _earlier(length, x) @ x
     size = math.isqrt(length - 1) + 1
     groups = F.pad(x, (0, 0, 0, -length % size)).unflatten(-2, (-1, size))
-    sums = _earlier(size, x) @ groups + _rows_before(groups.sum(-2))[..., None, :]
+    sums = _earlier(size, x) @ groups + rows_before(groups.sum(-2))[..., None, :]
     return sums.flatten(-3, -2)[..., :length, :]
 
 
