@@ -21,6 +21,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.linear_sums import bidirectional_sums, causal_sums, key_value_sum, with_ones
 from attnlab.attention.core.mask_forms import factors_of
+from attnlab.attention.core.prefix_sums import rows_before
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import (
