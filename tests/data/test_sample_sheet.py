@@ -1,17 +1,12 @@
-"""The sheet of sample pictures, with and without torchvision."""
+"""The sheet of sample pictures."""
 
-import sys
-import types
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from attnlab.data import torchvision_extra
-from attnlab.data.sample_sheet import grid_of_tiles, sample_grid
-from attnlab.data.torchvision_extra import torchvision_module
+from attnlab.data.sample_sheet import sample_grid
 from attnlab.launch.tasks_cli import main
 
 
@@ -43,30 +38,6 @@ def test_every_picture_has_a_title(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="zip"):
         sample_grid([np.zeros((32, 32), dtype=np.uint8)], [], tmp_path / "grid.png")
     assert not list(tmp_path.iterdir())
-
-
-def test_torchvision_draws_the_grid_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
-
-    def make_grid(tiles: torch.Tensor, **options: float) -> torch.Tensor:
-        asked.update(options)
-        return grid_of_tiles(tiles, **options)
-
-    utils = types.ModuleType("torchvision.utils")
-    utils.make_grid = make_grid
-    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
-    monkeypatch.setitem(sys.modules, "torchvision.utils", utils)
-    sample_grid([np.zeros((32, 32), dtype=np.uint8)] * 5, ["black"] * 5, tmp_path / "grid.png")
-    assert asked == {"nrow": 3, "padding": 4, "pad_value": 255}
-
-
-@pytest.mark.parametrize("error", [ImportError("No module named 'torchvision'"), RuntimeError("no torchvision::nms")])
-def test_a_torchvision_that_cannot_be_loaded_is_none(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def refuse(name: str) -> object:
-        raise error
-
-    monkeypatch.setattr(torchvision_extra, "import_module", refuse)
-    assert torchvision_module("utils") is None
 
 
 @pytest.mark.parametrize("task", ["lra_pathfinder", "lra_image"])

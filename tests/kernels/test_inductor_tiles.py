@@ -58,16 +58,16 @@ def test_without_a_place_for_the_guard_there_are_no_vector_instructions(
     try:
         assert cpu_options() == NO_VECTORS
         config = checked(config_of(tmp_path, *SMALL_SCAN, "model=linear", "trainer.compile=true"))
-        (said,) = speed_notes(config, 1000, torch.device("cpu"))
+        (said,) = speed_notes(config, torch.device("cpu"))
     finally:
         unguarded.undo()
     assert "compiled without them" in said and "trainer.compile=false" in said
-    assert speed_notes(config, 1000, torch.device("cuda")) == []
+    assert speed_notes(config, torch.device("cuda")) == []
 
 
 def test_with_the_guard_nothing_is_said(tmp_path: Path) -> None:
     config = checked(config_of(tmp_path, *SMALL_SCAN, "model=linear", "trainer.compile=true"))
-    assert speed_notes(config, 1000, torch.device("cpu")) == []
+    assert speed_notes(config, torch.device("cpu")) == []
 
 
 def test_importing_the_step_does_not_import_inductor() -> None:

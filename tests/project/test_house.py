@@ -130,9 +130,9 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
-@pytest.mark.parametrize(("room", "most"), [("run", 7), ("report", 7), ("learn", 7), ("config", 7)])
-def test_rooms_have_few_floors(room: str, most: int) -> None:
-    """Floors: modules that import each other in a row, counted inside the room."""
+@pytest.mark.parametrize("room", sorted(ROOMS.keys() - {"run_script"}))
+def test_rooms_have_few_floors(room: str) -> None:
+    """At most 7 floors: modules that import each other in a row, counted inside the room."""
     inside = {
         module: graph & MODULES.keys() for module, graph in import_graph().items() if module.startswith(f"{room}.")
     }
@@ -140,7 +140,7 @@ def test_rooms_have_few_floors(room: str, most: int) -> None:
     def floor(module: str) -> int:
         return 1 + max((floor(other) for other in inside[module] if other in inside), default=0)
 
-    assert max(map(floor, inside)) <= most
+    assert max(map(floor, inside)) <= 7
 
 
 @pytest.mark.parametrize(("room", "most"), [("run", 2700), ("learn", 3100)])

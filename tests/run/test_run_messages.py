@@ -163,26 +163,3 @@ def test_what_a_gpu_refuses_is_a_sentence(error: str, said: str, capsys: pytest.
     assert exit_code(RuntimeError(error), "runs/seed0") == 1
     shown = capsys.readouterr().err
     assert said in shown and "Traceback" not in shown
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["train.bucket_window=4000"], "train.bucket_window=4000 x train.batch_size=8 is more than the"),
-        (["train.precision=bf16-mixed"], "this processor has no instructions for bfloat16"),
-        (["trainer.workers=2"], "trainer.workers=2 is more than the 1 core that this process may use"),
-    ],
-)
-def test_settings_of_speed_without_effect_are_said(
-    overrides: list[str],
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    monkeypatch.setattr("attnlab.learn.speed_notes.usable_cores", lambda: 1)
-    job = config_of(tmp_path, *SMALL_SCAN, "model=linear", "train.max_steps=1", "train.batch_size=8", *overrides)
-    assert run_job(job, quiet=True) == 0
-    assert said in capsys.readouterr().err

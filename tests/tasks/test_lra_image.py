@@ -6,7 +6,6 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +21,9 @@ from attnlab.tasks.lra.image import (
     BATCHES,
     CLASSES,
     OFFICIAL,
-    TRAINING,
     LraImage,
     parse_batch,
-    read_batches,
     to_grey,
-    torchvision_batches,
 )
 
 
@@ -252,25 +248,3 @@ def test_a_batch_of_today_is_read_too() -> None:
         images, answers = parse_batch(pickle.dumps({"data": pixels, "labels": labels}, protocol), "file")
         np.testing.assert_array_equal(images, to_grey(pixels))
         assert answers.tolist() == labels
-
-
-def test_torchvision_reads_the_same_pictures(small: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for torchvision.datasets.CIFAR10: pixels [n, 32, 32, 3], targets."""
-    tree = OFFICIAL.open(small)
-    own, _ = read_batches(tree)
-
-    class Cifar10:
-        base_folder = "cifar-10-batches-py"
-
-        def __init__(self, root: Path, train: bool) -> None:
-            assert root == small.data
-            batches = [pictures(seed, 6) for seed, name in enumerate(BATCHES) if (name in TRAINING) == train]
-            pixels = np.concatenate([pixels for pixels, _ in batches])
-            self.data = np.moveaxis(pixels.reshape(-1, 3, 32, 32), 1, -1)
-            self.targets = [label for _, labels in batches for label in labels]
-
-    assert torchvision_batches(tree) is None
-    monkeypatch.setattr(lra_image, "torchvision_module", lambda name: SimpleNamespace(CIFAR10=Cifar10))
-    found = torchvision_batches(tree)
-    assert found is not None and list(found) == list(own)
-    assert all(np.array_equal(a, b) for name in own for a, b in zip(found[name], own[name], strict=True))

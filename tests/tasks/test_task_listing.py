@@ -38,7 +38,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from attnlab.data.task_spec import TaskSpec
-from attnlab.data.files.cache import build_once, cache_key, load_arrays, save_arrays
+from attnlab.data.files.cache import build_once, cache_key, load_arrays
+from attnlab.data.files.npy_files import save_arrays
 from attnlab.data.files.fetch import OfficialFile
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged

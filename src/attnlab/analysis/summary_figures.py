@@ -39,29 +39,27 @@ def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> li
     shown = titles(found)
     if quantity == "norms":
         title = captions.norms_title(summaries)
-        whole = [title, captions.norms_seen(summaries)]
-        return _written(draw_norms(summaries, shown, title), whole, _norm_rows(summaries, shown), path)
+        return _written(draw_norms(summaries, shown, title), [title], _norm_rows(summaries, shown), path)
     if quantity == "locality":
-        title = f"accumulated attention by neighbourhood, {captions.joined(one.about for one in summaries)}"
-        whole = [title, captions.locality_seen(summaries)]
-        return _written(draw_locality(summaries, shown, title), whole, _locality_rows(summaries, shown), path)
+        title = f"accumulated attention by neighbourhood, {captions.joined(summary.about for summary in summaries)}"
+        return _written(draw_locality(summaries, shown, title), [title], _locality_rows(summaries, shown), path)
     return _draw_maps(quantity, summaries, shown, path)
 
 
 def _draw_maps(quantity: str, summaries: Sequence[AttentionSummary], shown: dict[str, str], path: Path) -> list[Path]:
     """Maps of values or of weights."""
     maps = drawn = [(summary.label, getattr(summary, quantity)) for summary in summaries]
-    scale, of, seen = WEIGHTS, captions.joined(one.shown for one in summaries), captions.weights_seen(maps, shown)
+    scale, of, note = WEIGHTS, (summary.shown for summary in summaries), captions.divided_weights(maps, shown)
     if quantity == "values":
         # absolute, so that orthogonal is white; the csv has the signs
         drawn = [
             (label, {name: replace(found, heads=np.abs(found.heads)) for name, found in by_name.items()})
             for label, by_name in maps
         ]
-        scale, of, seen = VALUES, captions.joined(one.values_of for one in summaries), captions.values_seen(maps)
+        scale, of, note = VALUES, (summary.values_of for summary in summaries), ""
     whose = f", {summaries[0].label}" if len(summaries) == 1 else ""
-    title = f"{scale.meaning}{whose}: {of}"
-    return _written(draw_maps(drawn, shown, title, scale), [title, seen], _map_rows(quantity, maps, shown), path)
+    title = f"{scale.meaning}{whose}: {captions.joined(of)}"
+    return _written(draw_maps(drawn, shown, title, scale), [title, note], _map_rows(quantity, maps, shown), path)
 
 
 def draw_gradients(runs: Sequence[tuple[str, Sequence[int], Sequence[float]]], path: Path) -> list[Path]:
@@ -76,8 +74,7 @@ def draw_gradients(runs: Sequence[tuple[str, Sequence[int], Sequence[float]]], p
         for step, norm, spread in zip(steps, norms, running, strict=True)
     ]
     header = ("run", "relative_sd_of_all_steps", "step", "gradient_norm", "relative_sd_in_window")
-    seen = captions.gradients_seen({label: overall for label, *_, overall in found})
-    return _written(draw_spread(found), ["norms of gradients while training", seen], [header, *rows], path)
+    return _written(draw_spread(found), ["norms of gradients while training"], [header, *rows], path)
 
 
 def _written(figure: Figure, caption: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attnlab.data.batch_gathering import index_tensors, padded_spans
-from attnlab.data.files.cache import save_arrays, write_header
+from attnlab.data.files.npy_files import save_arrays, write_header
 
 Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
 """a padded table of sequences, and their lengths"""

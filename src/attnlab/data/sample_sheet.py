@@ -9,8 +9,6 @@ from jaxtyping import UInt8
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnlab.data.torchvision_extra import torchvision_module
-
 TILE, CAPTION = 128, 14
 """pixels: minimum size of a sample picture, height of its title"""
 
@@ -18,17 +16,13 @@ TILE, CAPTION = 128, 14
 def sample_grid(images: Sequence[np.ndarray], titles: Sequence[str], path: Path) -> None:
     """Writes a PNG file with a grid of pictures, each above its title.
 
-    The grid is torchvision's where that is installed (the extra `vision`), else the same one made here.
-
     Args:
         images: each [height, width] (grey) or [height, width, 3] (red, green, blue), uint8, all of one size.
     """
     from PIL import Image
 
     tiles = torch.stack([_tile(image, title) for image, title in zip(images, titles, strict=True)])
-    vision = torchvision_module("utils")
-    make_grid = grid_of_tiles if vision is None else vision.make_grid
-    grid = make_grid(tiles, nrow=int(np.ceil(len(tiles) ** 0.5)), padding=4, pad_value=255)
+    grid = grid_of_tiles(tiles, nrow=int(np.ceil(len(tiles) ** 0.5)), padding=4, pad_value=255)
     Image.fromarray(grid.permute(1, 2, 0).numpy()).save(path, format="PNG")
 
 

@@ -20,8 +20,6 @@ def quiet_lightning() -> None:
     """Silences Lightning's advice, which is about features that are not used here (loggers); errors are still shown."""
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    # said by `speed_notes`, in a line
-    warnings.filterwarnings("ignore", message="This DataLoader will create")
     warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
 
 

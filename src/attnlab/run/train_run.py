@@ -95,8 +95,7 @@ def _train(
 ) -> dict[str, Any] | None:
     free_earlier_jobs()
     run = ranks.together(lambda: open_run(job, folder, reporter, stop, ranks), stop)
-    size = len(run.prepared.subsets["train"])
-    for line in (size_line(run.network, run.device, ranks), *speed_notes(run.config, size, run.device)):
+    for line in (size_line(run.network, run.device, ranks), *speed_notes(run.config, run.device)):
         reporter.say(line)
     failed = True
     try:

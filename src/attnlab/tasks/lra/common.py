@@ -15,9 +15,10 @@ import numpy as np
 
 from attnlab.config.message_text import listed
 from attnlab.data.batch import LabelledBatch
-from attnlab.data.files.cache import load_arrays, save_arrays
+from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
+from attnlab.data.files.npy_files import save_arrays
 from attnlab.data.files.progress import say, track
 from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures

@@ -19,14 +19,14 @@ import numpy as np
 
 from attnlab.config.message_text import listed
 from attnlab.data.files.archive_limits import whole
-from attnlab.data.files.cache import load_arrays, save_arrays
+from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
+from attnlab.data.files.npy_files import save_arrays
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle
 from attnlab.data.picture_sequences import SIDE, GreyPictures
-from attnlab.data.torchvision_extra import torchvision_module
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra.common import LraPictures
 
@@ -79,28 +79,6 @@ def _no_batch(where: str, problem: str) -> DataError:
     return DataError(f"{where} is no batch of CIFAR-10: {problem}. Put the official file in its place.")
 
 
-def torchvision_batches(tree: FileTree) -> Batches | None:
-    """Pictures and classes of every batch, as torchvision reads them; None where it does not, and `read_batches` does.
-
-    It reads the unpacked official folder alone, and compares the md5 of every file before it unpickles one.
-    """
-    vision = torchvision_module("datasets")
-    if vision is None or not tree.path.is_dir() or tree.path.name != vision.CIFAR10.base_folder:
-        return None
-    try:
-        train, test = (vision.CIFAR10(tree.path.parent, train=part) for part in (True, False))
-    except RuntimeError:
-        # not all files are the official ones
-        return None
-    found: Batches = {}
-    for part, names in ((train, TRAINING), (test, [name for name in BATCHES if name not in TRAINING])):
-        pixels = np.moveaxis(part.data, -1, 1).reshape(len(part.data), -1)
-        classes = np.split(np.array(part.targets, dtype=np.uint8), len(names))
-        pictures = map(to_grey, np.split(pixels, len(names)))
-        found |= dict(zip(names, zip(pictures, classes, strict=True), strict=True))
-    return found
-
-
 def read_batches(tree: FileTree) -> tuple[Batches, bool]:
     """Pictures and classes of every batch by name, and whether all files are the official ones byte for byte.
 
@@ -142,8 +120,7 @@ class LraImage(LraPictures):
 
 
 def _build(tree: FileTree, folder: Path) -> None:
-    known = torchvision_batches(tree)
-    batches, official = read_batches(tree) if known is None else (known, True)
+    batches, official = read_batches(tree)
     pictures, answers = zip(*(batches[name] for name in BATCHES), strict=True)
     n_train = sum(map(len, answers[:-1]))
     save_arrays(
