@@ -33,10 +33,9 @@ def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> li
         the picture, which holds its caption (`plots.png_caption`), and the csv; nothing without data (locality of
         cross-attention alone).
     """
-    found = {name: None for summary in summaries for name in getattr(summary, quantity)}
-    if not found:
+    shown = titles({name: None for summary in summaries for name in getattr(summary, quantity)})
+    if not shown:
         return []
-    shown = titles(found)
     if quantity == "norms":
         title = captions.norms_title(summaries)
         return _written(draw_norms(summaries, shown, title), [title], _norm_rows(summaries, shown), path)
@@ -53,7 +52,7 @@ def _draw_maps(quantity: str, summaries: Sequence[AttentionSummary], shown: dict
     if quantity == "values":
         # absolute, so that orthogonal is white; the csv has the signs
         drawn = [
-            (label, {name: replace(found, heads=np.abs(found.heads)) for name, found in by_name.items()})
+            (label, {name: replace(signed, heads=np.abs(signed.heads)) for name, signed in by_name.items()})
             for label, by_name in maps
         ]
         scale, of, note = VALUES, (summary.values_of for summary in summaries), ""
@@ -64,17 +63,17 @@ def _draw_maps(quantity: str, summaries: Sequence[AttentionSummary], shown: dict
 
 def draw_gradients(runs: Sequence[tuple[str, Sequence[int], Sequence[float]]], path: Path) -> list[Path]:
     """Draws norms of gradients over training and their relative standard deviation; runs: labels, steps and norms."""
-    found = [
+    spreads = [
         (label, steps, norms, running_relative_sd(norms, window_length(len(norms))), relative_sd(norms))
         for label, steps, norms in runs
     ]
     rows = [
         (label, overall, step, norm, spread)
-        for label, steps, norms, running, overall in found
+        for label, steps, norms, running, overall in spreads
         for step, norm, spread in zip(steps, norms, running, strict=True)
     ]
     header = ("run", "relative_sd_of_all_steps", "step", "gradient_norm", "relative_sd_in_window")
-    return _written(draw_spread(found), ["norms of gradients while training"], [header, *rows], path)
+    return _written(draw_spread(spreads), ["norms of gradients while training"], [header, *rows], path)
 
 
 def _written(figure: Figure, caption: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> list[Path]:
@@ -119,11 +118,11 @@ def _csv_name(quantity: str, maps: Maps) -> str:
 
 def _map_rows(quantity: str, maps: ByRun, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
     """A line for each row of each map; shorter maps leave the last columns empty."""
-    widest = max(found.heads.shape[2] for _, by_name in maps for found in by_name.values())
+    widest = max(attention.heads.shape[2] for _, by_name in maps for attention in by_name.values())
     yield ("run", "attention", "quantity", "head", "position", "name", *range(1, widest + 1))
     for label, by_name in maps:
-        for name, found in by_name.items():
-            for head, matrix in enumerate(found.heads[:MOST_HEADS].astype(float).tolist(), start=1):
+        for name, attention in by_name.items():
+            for head, matrix in enumerate(attention.heads[:MOST_HEADS].astype(float).tolist(), start=1):
                 for position, row in enumerate(matrix):
-                    place = found.rows[position] if found.rows else ""
-                    yield (label, shown[name], _csv_name(quantity, found), head, position + 1, place, *row)
+                    place = attention.rows[position] if attention.rows else ""
+                    yield (label, shown[name], _csv_name(quantity, attention), head, position + 1, place, *row)

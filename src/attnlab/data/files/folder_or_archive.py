@@ -52,8 +52,8 @@ class FileTree(ABC):
         The value changes when the content of the files may have changed.
         """
         with reading(self.path):
-            found = self.path.stat()
-        return [[self.path.name, found.st_size, found.st_mtime_ns]]
+            status = self.path.stat()
+        return [[self.path.name, status.st_size, status.st_mtime_ns]]
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
         """Contents of the named files, without the missing ones.
@@ -61,12 +61,12 @@ class FileTree(ABC):
         Raises:
             DataError: as in `walk`; a file of more than `LARGEST_WHOLE` bytes.
         """
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         for name, where, file in self.walk(lambda name: name in names):
-            found[name] = whole(file, where)
-            if len(found) == len(set(names)):
+            contents[name] = whole(file, where)
+            if len(contents) == len(set(names)):
                 break
-        return found
+        return contents
 
 
 class Folder(FileTree):
@@ -84,12 +84,12 @@ class Folder(FileTree):
                 yield name, path, limited(opened, path) if packed else opened
 
     def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        found: list[list[str | int]] = []
+        identities: list[list[str | int]] = []
         for name, path in self._files(wanted):
             with reading(path):
                 status = os.stat(path)
-            found.append([name, status.st_size, status.st_mtime_ns])
-        return found
+            identities.append([name, status.st_size, status.st_mtime_ns])
+        return identities
 
     def _files(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
         """Name and path of each wanted file; strings, as there may be 200,000 of them."""
@@ -154,8 +154,8 @@ def find_trees(data: Path, paths: Sequence[str]) -> Iterator[FileTree]:
 
 def _holds_files(folder: Path) -> bool:
     """Whether a folder has files other than the remains of a failed download."""
-    found = os.walk(folder, onerror=_refuse)
-    return any(not file.endswith((".lock", ".part")) for _, _, files in found for file in files)
+    walk = os.walk(folder, onerror=_refuse)
+    return any(not file.endswith((".lock", ".part")) for _, _, files in walk for file in files)
 
 
 def open_archive(path: Path) -> FileTree:

@@ -4,12 +4,12 @@ LRA's release is one archive, `lra_release.gz` (7.7 GB; a gzipped tar in spite o
 pairs and Pathfinder. It is read without unpacking; unpacked folders are read as well.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -170,31 +170,15 @@ def write_subset(folder: Path, subset: str, rows: Iterable[Row], n_sides: int = 
 
 
 def read_subsets(
-    folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]
-) -> dict[str, LabelledSequences]:
-    """The subsets of one sequence that `write_subset` wrote, mapped into memory."""
-    found = {}
-    for subset, (inputs,), answers in _stored(folder, subsets, 1):
-        found[subset] = LabelledSequences(inputs, answers, pad_id, length_bins=length_bins)
-    return found
-
-
-def read_pairs(
-    folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]
-) -> dict[str, LabelledPairs]:
-    """The subsets of two sequences that `write_subset` wrote, mapped into memory."""
-    found = {}
-    for subset, (inputs, others), answers in _stored(folder, subsets, 2):
-        found[subset] = LabelledPairs(inputs, others, answers, pad_id, length_bins=length_bins)
-    return found
-
-
-def _stored(folder: Path, subsets: Iterable[str], n_sides: int) -> Iterator[tuple[str, list[Ragged], np.ndarray]]:
-    """Name, sequences and answers of each subset."""
-    arrays = load_arrays(folder)
+    folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int], n_sides: int = 1
+) -> dict[str, Any]:
+    """The subsets that `write_subset` wrote, mapped into memory: LabelledSequences, or LabelledPairs of two sides."""
+    kind: Any = LabelledSequences if n_sides == 1 else LabelledPairs
+    arrays, read = load_arrays(folder), {}
     for subset in subsets:
         sides = [Ragged.from_arrays(arrays, f"{subset}_{side}") for side in SIDES[:n_sides]]
-        yield subset, sides, arrays[f"{subset}_answers"]
+        read[subset] = kind(*sides, arrays[f"{subset}_answers"], pad_id, length_bins=length_bins)
+    return read
 
 
 def counted(sizes: Mapping[str, int], official: Mapping[str, int], otherwise: str) -> str:

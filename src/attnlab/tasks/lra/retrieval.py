@@ -91,7 +91,7 @@ class LraRetrieval(LraTask):
     def prepare(self, folders: Folders) -> Prepared[LabelledPairs]:
         wanted = common.named(FILES, FOLDER)
         _, folder = self.read_once(folders, "lra_retrieval", wanted, self._build, max_length=self.max_length)
-        subsets = common.read_pairs(folder, FILES.values(), 0, common.TEXT_BINS)
+        subsets = common.read_subsets(folder, FILES.values(), 0, common.TEXT_BINS, n_sides=2)
         spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
         found = {name: len(subset) for name, subset in subsets.items()}
         sizes = common.counted(found, OFFICIAL, "not the official files: ")
