@@ -3,7 +3,6 @@
 python -m benchmarks.all            # make bench
 python -m benchmarks.all --full     # all lengths, more turns: steadier figures
 python -m benchmarks.all --tiny     # check that every benchmark runs; its numbers mean nothing
-python -m benchmarks.harness.tables # the results as markdown; --write puts them into benchmarks/README.md
 """
 
 import argparse
@@ -16,44 +15,32 @@ ROOT = Path(__file__).resolve().parents[1]
 TINY = "backbone.d_model=32 backbone.n_heads=2 backbone.n_layers=1 train.batch_size=16"
 SHORT = (
     "startup --seconds 5 --jobs 3 --turns 1",
-    "report_latency --seconds 10 --folders 200",
     "orthogonality_loss --seconds 1 --gram-lengths 26,1024 --lengths 64,1024,16384 "
     "--tasks scan,sort_of_clevr,mathematics,lra_listops,flip_flop",
     "attention --seconds 1 --lengths 512,2048 --models vanilla,linear,linear_l2,performer,cosformer,transnormer_t2",
     "train_step --task scan --seconds 30",
     "train_step --task sort_of_clevr --seconds 20",
-    "decode --parts scan,share --models linear,vanilla --tasks scan --batches 2 --small-batch",
+    "decode --parts scan --models linear,vanilla",
     "decode --parts position --passes 1 --rows 4 backbone.n_layers=1",
 )
 FULL = (
     "startup --seconds 60",
-    "loop_share",
-    "sweep",
-    "report_latency --seconds 60",
     "orthogonality_loss --seconds 30",
     "attention --seconds 20",
     "train_step --task scan --seconds 300",
     "train_step --task sort_of_clevr --seconds 200",
     "train_step --task all --small-batch --seconds 60",
-    "loading",
-    "cross_entropy",
-    "decode --small-batch",
+    "decode",
     "table7 --lengths 1024,2048",
     "published_step",
 )
 # Options appended to the options of a line: every benchmark becomes quick and still measures everything.
 SMALLEST = {
     "startup": "--seconds 0 --jobs 2",
-    "loop_share": "experiment=quickstart train.max_steps=2",
-    "sweep": "--jobs 2 --steps 1",
-    "report_latency": "--seconds 0 --folders 5",
     "orthogonality_loss": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
     "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",
     "train_step": f"--seconds 0 --steps 1 --models linear,vanilla {TINY}",
-    "decode": f"--seconds 0 --models linear --batches 1 --tokens 40 --rows 2 {TINY}",
-    "loading": f"--seconds 0 --tasks scan {TINY}",
-    "cross_entropy": "--seconds 0 --tokens 16 --width 8 --vocabulary 100",
-    "padding_share": "--tasks scan --windows 8",
+    "decode": f"--seconds 0 --models linear --tokens 40 --rows 2 {TINY}",
     "table7": "--seconds 0 --lengths 64,128 --batch 1 --turns 1",
     "published_step": f"--seconds 0 --window 2 {TINY}",
     "against_commit": f"HEAD --seconds 0 --turns 1 {TINY}",
@@ -86,7 +73,7 @@ def main() -> int:
         command = [sys.executable, "-m", f"benchmarks.{module}", *threads, *arguments]
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
             failed.append(line)
-    print(f"{time.monotonic() - began:.0f} s in all; as markdown: python -m benchmarks.harness.tables")
+    print(f"{time.monotonic() - began:.0f} s in all")
     for line in failed:
         print(f"failed: python -m benchmarks.{line}", file=sys.stderr)
     return 1 if failed else 0

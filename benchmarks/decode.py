@@ -1,4 +1,4 @@
-"""Greedy decoding: a whole evaluation, the cost of a token by its position, and evaluation as a share of training.
+"""Greedy decoding: a whole evaluation, and the cost of a token by its position.
 
 The weights are untrained and the end token's bias is so low that it is never chosen: every output runs as long as it
 may, which is the worst case of one decoding. (Outputs that end too early and are right so far are decoded once more,
@@ -9,10 +9,6 @@ to judge them without their end: at worst everything twice.)
 2. Milliseconds a token at positions 1 to 736, the longest target of PCFG SET, at the task's own sizes: all models read
    one token after another in turns. "last / first" is the time of the last 32 tokens against that of the first 32, the
    median over the passes; one pass that is not counted comes before.
-3. Seconds of one evaluation of the test sets against those of a training at the task's settings, both extrapolated: a
-   few whole batches from all over the lengths are decoded, and their seconds a step times the steps of all batches
-   (each runs to its longest target) is the evaluation; the median step times `train.max_steps` is the training, where
-   a smaller batch is timed (--small-batch) scaled by batch sizes.
 
     python -m benchmarks.decode --parts position --tokens 200 backbone.n_layers=1
 """
@@ -30,11 +26,10 @@ from attnlab.learn.reporter import Reporter
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
-from benchmarks.harness.timing import Timings, interleaved, progress, settle
-from benchmarks.harness.workload import Workload, make_workload, small_batch, stepper, tasks_of
+from benchmarks.harness.timing import Timings, progress, settle
+from benchmarks.harness.workload import Workload, make_workload
 
 SUBSET, WINDOW = "test/ood", 32
-TESTED = {"scan": ("test/ood",), "pcfg": ("test",), "mathematics": ("test/iid", "test/ood")}
 
 
 def make_endless(workload: Workload) -> Workload:
@@ -126,49 +121,13 @@ def by_position(models: Sequence[str], given: Namespace) -> list[dict[str, objec
     return rows
 
 
-def share(task: str, given: Namespace) -> dict[str, object]:
-    """Part 3: one task with the first model."""
-    model = given.models.split(",")[0]
-    batch = small_batch(task) if given.small_batch else []
-    # Published sizes: SMALL_DATA makes the generated test sets smaller.
-    sizes = [*(["task.test_questions=10000"] if task == "mathematics" else []), *given.overrides]
-    training = make_workload(task, model, [*batch, *sizes], given.device)
-    published = make_workload(task, model, sizes, given.device, training.prepared).config.train
-    step = interleaved({"step": stepper(training)}, given.seconds, f"step, {task}", least=3).median("step")
-    step *= published.batch_size / training.config.train.batch_size
-    workload, seconds, size = make_endless(training), 0.0, 0
-    for subset in TESTED[task]:
-        batches, lengths = in_order(workload, subset), workload.prepared.subsets[subset].lengths
-        chosen = [batches[round(n)] for n in np.linspace(0, len(batches) - 1, given.batches)]
-        evaluated(workload, subset, chosen[0])
-        taken = sum(evaluated(workload, subset, numbers) for numbers in chosen)
-        steps = [int(lengths[numbers].max()) + 1 for numbers in batches]
-        decoded = sum(int(lengths[numbers].max()) + 1 for numbers in chosen)
-        seconds, size = seconds + taken / decoded * sum(steps), size + len(lengths)
-        progress(f"evaluating {task}, {subset}")
-    progress(None)
-    return {
-        "task": task,
-        "model": model,
-        "test sequences": size,
-        "evaluation s": seconds,
-        "step ms": 1000 * step,
-        "training h": step * published.max_steps / 3600,
-        "share %": 100 * seconds / (step * published.max_steps),
-        "steps of the same time": seconds / step,
-    }
-
-
 def main() -> None:
     options = parser(__doc__, seconds=5, devices=True)
-    options.add_argument("--parts", default="scan,position,share", help="(default: %(default)s)")
+    options.add_argument("--parts", default="scan,position", help="(default: %(default)s)")
     options.add_argument("--models", default="linear,performer,transnormer_t2,vanilla", help="(default: %(default)s)")
     options.add_argument("--tokens", type=int, default=736, help="of part 2 (default: %(default)s)")
     options.add_argument("--rows", type=int, default=8, help="sequences of part 2 (default: %(default)s)")
     options.add_argument("--passes", type=int, default=3, help="of part 2 (default: %(default)s)")
-    options.add_argument("--tasks", default=",".join(TESTED), help="of part 3 (default: %(default)s)")
-    options.add_argument("--batches", type=int, default=5, help="that part 3 decodes of a test set (%(default)s)")
-    options.add_argument("--small-batch", action="store_true", help="part 3 trains on batches for two cores")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
     given = options.parse_args()
     environment, models, parts = begin(given.threads, given.device), given.models.split(","), given.parts.split(",")
@@ -179,10 +138,6 @@ def main() -> None:
     if "position" in parts:
         title = f"One decoding step of {given.rows} sequences of PCFG SET{words}, by position"
         show("decode_step", title, by_position(models, given), environment)
-    if "share" in parts:
-        rows = (share(task, given) for task in tasks_of(given.tasks))
-        title = f"One evaluation of the test sets as a share of training{words}, extrapolated"
-        show("decode_share", title, rows, environment)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from attnlab.attention.core.orthogonality_loss import EPS, loss_of_finite_values
 from benchmarks.harness import synthetic_data
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import show
-from benchmarks.harness.timing import Timings, interleaved
-from benchmarks.harness.workload import COMPILED, Workload, make_workload, small_batch, stepper, tasks_of
+from benchmarks.harness.timing import interleaved
+from benchmarks.harness.workload import Workload, make_workload, small_batch, stepper, tasks_of
 
 HEADS, WIDTH, POSITIONS = 4, 32, 4096
 PLAIN, ORTHO = "linear_l2", "linear_l2_ortho"
@@ -87,13 +87,8 @@ def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[st
         "step ms": 1000 * times.median("step"),
         "adds %": 100 * share / (1 - share),
         "paired %": 100 * (paired - 1),
-        "paired, 95 %": added_percent(times),
+        "paired, 95 %": times.interval("step", "plain").text(lambda ratio: f"{100 * (ratio - 1):+.1f}"),
     }
-
-
-def added_percent(times: Timings) -> str:
-    """Returns the 95 % interval of the paired cost in percent."""
-    return times.interval("step", "plain").text(lambda ratio: f"{100 * (ratio - 1):+.1f}")
 
 
 def of_task(task: str, overrides: Sequence[str], seconds: float, device: torch.device) -> dict[str, object]:
@@ -113,17 +108,6 @@ def of_length(length: int, overrides: Sequence[str], seconds: float, device: tor
     return {"N": length} | cost(plain, ortho, seconds, f"N = {length}")
 
 
-def compiled_step(task: str, seconds: float, device: torch.device) -> dict[str, object]:
-    """Compares compiled steps with and without the loss, which cannot be timed alone in a compiled step."""
-    plain = make_workload(task, PLAIN, [COMPILED], device)
-    runs = {"plain": stepper(plain), "step": stepper(make_workload(task, ORTHO, [COMPILED], device, plain.prepared))}
-    times = interleaved(runs, seconds, f"compiled, {task}", least=6, warm=10)
-    paired = 100 * (times.ratio("step", "plain") - 1)
-    return {"task": task, "step ms": 1000 * times.median("step"), "paired %": paired} | {
-        "paired, 95 %": added_percent(times)
-    }
-
-
 def numbers(text: str) -> list[int]:
     return [int(n) for n in text.split(",") if n]
 
@@ -135,7 +119,6 @@ def main() -> None:
     lengths = ",".join(str(64 * 2**power) for power in range(9))
     options.add_argument("--lengths", default=lengths, help="of steps (default: %(default)s)")
     options.add_argument("--published-batch", action="store_true", help="as large as in the tasks' files")
-    options.add_argument("--compile", default="", metavar="TASKS", help="also compiled steps of these tasks")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of steps, as for train.py")
     given = options.parse_args()
     environment = begin(given.threads, given.device)
@@ -153,9 +136,6 @@ def main() -> None:
     if tasks:
         rows = (of_task(task, batches[task], given.seconds, given.device) for task in tasks)
         show("ortho_tasks", f"Orthogonality loss in a training step, by task{words}", rows, environment)
-    if compiled := [task for task in given.compile.split(",") if task]:
-        rows = (compiled_step(task, given.seconds, given.device) for task in compiled)
-        show("ortho_compiled", "Orthogonality loss in a compiled training step", rows, environment)
 
 
 if __name__ == "__main__":

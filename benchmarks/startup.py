@@ -53,8 +53,10 @@ def answers(seconds: float) -> list[dict[str, object]]:
     ]
 
 
-def command_seconds(words: Sequence[str]) -> float:
-    """Returns the seconds of `python train.py` with these words, into an empty folder."""
+def whole(task: str, jobs: int, threads: int) -> float:
+    """Returns the seconds of a serial sweep of one-step jobs (one job: a single run), into an empty folder."""
+    sweep = ["-m", "hydra/launcher=basic", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
+    words = [*sweep, *TASKS[task], *ONE_STEP, f"trainer.threads={threads}"]
     with tempfile.TemporaryDirectory() as folder:
         line = [sys.executable, "train.py", *words, f"paths.runs={folder}"]
         begun = time.perf_counter()
@@ -63,12 +65,6 @@ def command_seconds(words: Sequence[str]) -> float:
     if done.returncode:
         raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr[-2000:]}")
     return taken
-
-
-def whole(task: str, jobs: int, threads: int) -> float:
-    """Returns the seconds of a serial sweep of one-step jobs (one job: a single run)."""
-    sweep = ["-m", "hydra/launcher=basic", f"seed={','.join(map(str, range(jobs)))}"] if jobs > 1 else []
-    return command_seconds([*sweep, *TASKS[task], *ONE_STEP, f"trainer.threads={threads}"])
 
 
 def runs(jobs: int, turns: int, threads: int) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""One training step of several models on a task: steps and tokens a second, padding, waiting, memory, utilisation.
+"""One training step of several models on a task: steps and tokens a second, padding, waiting, memory.
 
 Every model trains in a separate process with the real `pl.Trainer`, `TrainingModule` and data loader (batch, forward,
 loss, backward, finite check, clipping, Adam; no metrics, no checkpoints), on the same batches in the same order. The
@@ -8,25 +8,18 @@ tokens/s    real tokens, of inputs and outputs; the positions of a picture and i
 padding %   share of the computed positions that are padding
 waiting %   share of the time until the data loader gives the next batch
 memory      the process's peak in training: on a CPU resident, with Python, torch and the data; on a GPU torch's own
-product %   model FLOPs (counted by benchmarks/harness/model_flops.py) a second, as a share of the rate that one large
-            matrix product in the same number format reaches here, in the same turn
-peak %      the same as a share of the GPU's data sheet, where benchmarks/harness/model_flops.py has it
 
     python -m benchmarks.train_step --task scan --models vanilla,linear
     python -m benchmarks.train_step --task all --small-batch
     python -m benchmarks.train_step --task sort_of_clevr --compile backbone.d_model=128
 """
 
-import statistics
 import time
 from argparse import Namespace
 from collections.abc import Sequence
 
-import torch
-
 from benchmarks.harness.environment import begin, parser
-from benchmarks.harness.interleaved_training import Account, Contestant, Job, Turn
-from benchmarks.harness.model_flops import data_sheet, large_product
+from benchmarks.harness.interleaved_training import Contestant, Job, Turn
 from benchmarks.harness.tables import show
 from benchmarks.harness.timing import Timings, progress, settle
 from benchmarks.harness.workload import COMPILED, make_config, small_batch, tasks_of
@@ -34,55 +27,43 @@ from benchmarks.harness.workload import COMPILED, make_config, small_batch, task
 MODELS = "linear_l2,vanilla,linear_l2_ortho,transnormer_t2,performer"
 
 
-def compete(
-    jobs: Sequence[Job], precision: str, seconds: float, threads: int
-) -> tuple[dict[str, list[Turn]], dict[str, Account], list[float]]:
-    """Returns turns of all models, measurements of each process, and FLOP/s of a large matrix product in every turn."""
-    task, device = jobs[0].task, jobs[0].device
+def compete(jobs: Sequence[Job], seconds: float, threads: int) -> tuple[dict[str, list[Turn]], dict[str, int]]:
+    """Returns turns of all models, and the peak memory of each process in bytes."""
+    task = jobs[0].task
     progress(f"{task}: starting {', '.join(job.model for job in jobs)}")
     contestants = {job.model: Contestant(job, threads) for job in jobs}
     for contestant in contestants.values():
         contestant.warm()
-    product, flops = large_product(precision, device)
-    product()
     turns: dict[str, list[Turn]] = {model: [] for model in contestants}
-    reached, started = [], time.perf_counter()
-    while len(reached) < 3 or time.perf_counter() - started < seconds:
+    rounds, started = 0, time.perf_counter()
+    while rounds < 3 or time.perf_counter() - started < seconds:
         settle()
-        begun = time.perf_counter()
-        product()
-        settle()
-        reached.append(flops / (time.perf_counter() - begun))
         for model, contestant in contestants.items():
             turns[model].append(contestant.turn())
-        progress(f"{task}: turn {len(reached)}, {time.perf_counter() - started:.0f} of {seconds:.0f} s")
+        rounds += 1
+        progress(f"{task}: turn {rounds}, {time.perf_counter() - started:.0f} of {seconds:.0f} s")
     progress(None)
-    return turns, {model: contestant.stop() for model, contestant in contestants.items()}, reached
+    return turns, {model: contestant.stop() for model, contestant in contestants.items()}
 
 
-def rates(turns: Sequence[Turn], account: Account, reached: Sequence[float], peak: float | None) -> dict[str, object]:
-    """Returns tokens a second, shares and utilisation of one model from its turns."""
+def rates(turns: Sequence[Turn], peak_bytes: int) -> dict[str, object]:
+    """Returns tokens a second and shares of one model from its turns."""
     seconds, positions = sum(turn.seconds for turn in turns), sum(turn.positions for turn in turns)
-    used = [turn.positions * account.flops_per_position / turn.seconds for turn in turns]
     return {
         "tokens/s": sum(turn.real for turn in turns) / seconds,
         "padding %": 100 * (1 - sum(turn.real for turn in turns) / positions),
         "waiting %": 100 * sum(turn.waited for turn in turns) / seconds,
-        "peak memory GB": account.peak_bytes / 1e9,
-        "product %": 100 * statistics.median(a / b for a, b in zip(used, reached, strict=True)),
-        "peak %": 100 * statistics.median(used) / peak if peak else "-",
+        "peak memory GB": peak_bytes / 1e9,
         "turns": len(turns),
     }
 
 
-def measure(task: str, models: Sequence[str], overrides: Sequence[str], given: Namespace, gpu: str) -> list[dict]:
+def measure(task: str, models: Sequence[str], overrides: Sequence[str], given: Namespace) -> list[dict]:
     """Returns a row per model on one task."""
     config = make_config(task, models[0], overrides, given.device)
-    precision = config.train.precision
     jobs = [Job(task, model, overrides, given.steps, given.device) for model in models]
-    turns, accounts, reached = compete(jobs, precision, given.seconds, given.threads)
+    turns, peaks = compete(jobs, given.seconds, given.threads)
     times = Timings({model: [turn.seconds / given.steps for turn in turns[model]] for model in models})
-    peak = data_sheet(gpu, precision, tf32=torch.backends.cuda.matmul.allow_tf32)
     return [
         {
             "task": task,
@@ -92,7 +73,7 @@ def measure(task: str, models: Sequence[str], overrides: Sequence[str], given: N
             "steps/s": 1 / times.median(model),
             f"time / {models[0]}": times.ratio(model, models[0]),
             "middle half": times.quartiles(model, models[0]),
-            **rates(turns[model], accounts[model], reached, peak),
+            **rates(turns[model], peaks[model]),
         }
         for model in models
     ]
@@ -110,7 +91,7 @@ def main() -> None:
     environment, shown = begin(given.threads, given.device), given.overrides + [COMPILED] * given.compile
     for task in tasks_of(given.task):
         overrides = [*(small_batch(task) if given.small_batch else ()), *shown]
-        rows = measure(task, given.models.split(","), overrides, given, environment["device"])
+        rows = measure(task, given.models.split(","), overrides, given)
         words = f" ({' '.join(shown)})" if shown else ""
         show(f"train_step_{task}{'_compiled' * given.compile}", f"Training step, {task}{words}", rows, environment)
 

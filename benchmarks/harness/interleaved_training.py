@@ -15,7 +15,6 @@ from attnlab.learn.devices import memory_use
 from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
-from benchmarks.harness.model_flops import flops_per_position
 from benchmarks.harness.peak_memory import process_peak
 from benchmarks.harness.timing import settle
 from benchmarks.harness.workload import Workload, make_workload
@@ -45,14 +44,6 @@ class Turn:
     waited: float
     real: int
     positions: int
-
-
-@dataclass(frozen=True)
-class Account:
-    """Measurements of a whole process: peak memory, and FLOPs of the model for each position of a batch."""
-
-    peak_bytes: int
-    flops_per_position: float
 
 
 class Stream:
@@ -90,8 +81,8 @@ class Turns(pl.Callback):
     A turn lasts from the start of its first step to the start of the step after its last: loading counts.
     """
 
-    def __init__(self, line: Connection, job: Job, stream: Stream, flops: float) -> None:
-        self.line, self.job, self.stream, self.flops = line, job, stream, flops
+    def __init__(self, line: Connection, job: Job, stream: Stream) -> None:
+        self.line, self.job, self.stream = line, job, stream
         self.compiled = stream.workload.config.trainer.compile
         self.left, self.started = WARM_UP_STEPS, time.perf_counter()
 
@@ -102,7 +93,7 @@ class Turns(pl.Callback):
             self.line.send(Turn(peak, time.perf_counter() - self.started, *self.stream.taken()))
             threads = self.line.recv()
             if threads == 0:
-                self.line.send(Account(peak, self.flops))
+                self.line.send(peak)
                 trainer.should_stop = True
             else:
                 torch.set_num_threads(threads)
@@ -114,13 +105,12 @@ def train(line: Connection, job: Job, threads: int) -> None:
     """Trains one model in a process, a turn at a time."""
     torch.set_num_threads(threads)
     workload = make_workload(job.task, job.model, job.overrides, job.device)
-    flops = flops_per_position(workload)
     memory_use.reset_peak_memory(job.device)
     endless = replace(workload.config, train=replace(workload.config.train, max_steps=-1))
     options, examples = workload.config.trainer, workload.prepared.subsets["train"]
     pin = job.device.type == "cuda"
     stream = Stream(workload, train_loader(examples, workload.order, 0, options.workers, pin, options.compile))
-    trainer = make_trainer(endless, job.device, [Turns(line, job, stream, flops)])
+    trainer = make_trainer(endless, job.device, [Turns(line, job, stream)])
     trainer.fit(TrainingModule(workload.config, workload.network, workload.prepared.spec), stream)
 
 
@@ -152,12 +142,12 @@ class Contestant:
         self.start()
         return self.finish()
 
-    def stop(self) -> Account:
-        """Ends the training."""
+    def stop(self) -> int:
+        """Ends the training; returns the peak memory of its process in bytes."""
         self.line.send(0)
-        account = self._hear()
+        peak = self._hear()
         self.process.join()
-        return account
+        return peak
 
     def _hear(self) -> Any:
         try:

@@ -24,18 +24,10 @@ def process_peak(device: torch.device, compiled: bool) -> int:
     return memory_use.peak_memory_bytes(device)
 
 
-def graph_memory(device: torch.device) -> int:
-    """Returns the bytes that CUDA graphs hold: reserved, and neither given out nor free for other uses."""
-    if device.type != "cuda":
-        return 0
-    torch.cuda.empty_cache()
-    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-
-
 def peak_of(run: Callable[[], object], device: torch.device) -> float:
     """Returns the most that torch's allocator gives out during a call, in bytes, beyond what is in use before it.
 
-    On a GPU nothing while a CUDA graph is replayed (see `graph_memory`). On the CPU from the profiler's events:
+    On a GPU nothing while a CUDA graph is replayed. On the CPU from the profiler's events:
     resident memory would count gaps in the heap, too, which depend on the calls before; a matrix product's own buffers
     are not counted.
     """

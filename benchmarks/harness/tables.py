@@ -1,12 +1,8 @@
-"""Tables of results: on the screen, as csv with the environment of the measurement, and as markdown for README.md.
+"""Tables of results: on the screen, as csv with the environment of the measurement, and as markdown.
 
 The csv files lie in benchmarks/results, or in the folder that the environment variable BENCHMARK_RESULTS names.
-
-`python -m benchmarks.harness.tables` prints the newest result of every benchmark as markdown; `--write` puts them
-between the two markers of README.md.
 """
 
-import argparse
 import csv
 import os
 import time
@@ -18,10 +14,8 @@ from rich.table import Table
 
 from attnlab.config.message_text import table_console
 
-HERE = Path(__file__).resolve().parents[1]
-RESULTS, README = Path(os.environ.get("BENCHMARK_RESULTS", HERE / "results")), HERE / "README.md"
+RESULTS = Path(os.environ.get("BENCHMARK_RESULTS", Path(__file__).resolve().parents[1] / "results"))
 ENVIRONMENT = ("date", "device", "cpu", "threads", "load_before", "torch", "cuda", "fla", "commit", "command")
-MARKERS = ("<!-- results: written by `python -m benchmarks.harness.tables --write` -->", "<!-- end of results -->")
 
 Row = Mapping[str, object]
 
@@ -107,26 +101,3 @@ def read(file: Path) -> list[dict[str, str]]:
     """Returns the rows of a csv, columns of the environment included."""
     with file.open(newline="") as source:
         return list(csv.DictReader(source))
-
-
-def newest(results: Path = RESULTS) -> dict[str, Path]:
-    """Returns the last csv of every benchmark, by its name."""
-    return {file.stem.rsplit("-", 2)[0]: file for file in sorted(results.glob("*.csv"))}
-
-
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("files", nargs="*", type=Path, help="csv files (default: the newest of every benchmark)")
-    options.add_argument("--write", action="store_true", help="put the tables into benchmarks/README.md")
-    given = options.parse_args()
-    text = "\n\n".join(map(markdown, given.files or newest().values())) or "No results yet."
-    if not given.write:
-        print(text)
-        return
-    before, after = README.read_text().split(MARKERS[0])[0], README.read_text().split(MARKERS[1])[1]
-    README.write_text(f"{before}{MARKERS[0]}\n\n{text}\n\n{MARKERS[1]}{after}")
-    print(f"written to {README.relative_to(HERE.parent)}")
-
-
-if __name__ == "__main__":
-    main()

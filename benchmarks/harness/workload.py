@@ -84,18 +84,13 @@ def small_batch(task: str) -> list[str]:
     return [f"train.batch_size={SMALL_BATCH[task]}"] if task in SMALL_BATCH else []
 
 
-def make_config(
-    task: str, model: str, overrides: Sequence[str] = (), device: torch.device = CPU, little: bool = True
-) -> Config:
-    """Returns the checked configuration and sets the device as a run does.
-
-    Args:
-        little: with little data, which changes no training step.
-    """
+def make_config(task: str, model: str, overrides: Sequence[str] = (), device: torch.device = CPU) -> Config:
+    """Returns the checked configuration, with little data, and sets the device as a run does."""
     quiet_lightning()
     given = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
-    small = SMALL_DATA.get(task, ()) if little else ()
-    config = job_config(compose_config([f"task={task}", f"model={model}", *given, *small, *overrides])).typed
+    config = job_config(
+        compose_config([f"task={task}", f"model={model}", *given, *SMALL_DATA.get(task, ()), *overrides])
+    ).typed
     device_of(config)
     return config
 
@@ -106,15 +101,13 @@ def make_workload(
     overrides: Sequence[str] = (),
     device: torch.device = CPU,
     prepared: Prepared | None = None,
-    little: bool = True,
 ) -> Workload:
     """Returns the workload of a task and a model: the task's own sizes and little data, unless overridden.
 
     Args:
         prepared: the data, if it is prepared already.
-        little: as in make_config.
     """
-    config = make_config(task, model, overrides, device, little)
+    config = make_config(task, model, overrides, device)
     if prepared is None:
         prepared = place_data(prepare(make_task(config.task), config.paths), device, config.trainer.data_on_device)
     network = make_network(config, prepared.spec).to(device)
