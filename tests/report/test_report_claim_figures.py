@@ -135,7 +135,7 @@ def test_a_forest_plot_has_interval_claim_published_effect_and_verdict(
     assert bands == [pytest.approx((10, right)), pytest.approx((-2, 2)), pytest.approx((0, right))]
     [difference] = [line for line in axis.get_lines() if line.get_marker() == "o"]
     assert list(difference.get_xdata()) == pytest.approx([20.4])
-    assert "supported: mine is better than linear in ood by at least 10" in caption
+    assert "supported: its interval lies in the claimed differences" in caption
 
 
 def test_a_forest_plot_of_few_diverged_and_counted_runs(
@@ -174,10 +174,7 @@ def test_pairs_are_lines_between_the_same_seeds(
     lines = [tuple(line.get_ydata()) for line in axis.get_lines() if len(line.get_xdata()) == 2]
     assert lines == [(40, 50), (50, 50), (60, 30)]
     assert axis.get_title() == "ood: 1 of 3 better\n1 diverged"
-    assert (
-        "mine against linear, ood: 1 of 3 better, 1 diverged. Runs that diverged, without a mark: mine 1 of 4"
-        in caption
-    )
+    assert "Runs that diverged, without a mark: mine 1 of 4" in caption
     assert [70.0] in [list(line.get_ydata()) for line in axis.get_lines()], "the seed whose other run diverged"
     # without hypotheses, the last column
     assert drawn(make(rows), "pairs")[0].axes[0].get_title() == "ood: 1 of 3 better\n1 diverged"
@@ -200,7 +197,7 @@ def test_every_run_is_a_dot_of_iid_over_ood(
     assert [line.get_xydata().tolist() for line in dots] == [[[100, 0]] * 5] * 6
     assert len({line.get_markersize() for line in dots}) == 6
     assert all(line.get_markerfacecolor() == "none" for line in dots)
-    assert "row 0 100.0 and 0.0" in caption and "equal numbers" not in caption, "its line is out of sight"
+    assert "equal numbers" not in caption, "its line is out of sight"
     assert "dashed: equal numbers" in drawn(make({"row": [(0.9, 0.5, 0.5), (0.6, 0.6, 0.6)]}), "iid_ood")[1]
     assert (axis.get_xlim()[0] > 80, axis.get_ylim()[1] < 20) == (True, True), "the scale is around the numbers"
     many = make(rows | {"row 6": accuracies(0.3)})
@@ -220,7 +217,7 @@ def test_errors_are_divided_into_wrong_ends_and_wrong_content(
     assert axis.get_title() == "test/ood", "test/iid has no oracle"
     bars = [round(bar.get_width(), 6) for bar in axis.patches]
     assert bars == [30, 50, 20, 0, 0, 100] and texts(axis) == ["missing"]
-    assert "linear 50.0 of 70.0; all wrong 0.0 of 100.0" in caption
+    assert "bar: outputs, mean of 2 seeds" in caption
     assert [one.get_text() for one in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
 
 

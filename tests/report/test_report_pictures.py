@@ -81,7 +81,7 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
     assert "no finished run" in " ".join(late.texts[0].get_text().split())
     assert all(axis.get_legend() is None for axis in drawn[0].axes) and len(drawn[0].legends) == 1
     assert drawn[0].legends[0].get_title().get_text() == "line: one seed, bold: row of interest"
-    assert "First mean below 50 %: linear at length 4; mine at length 4." in caption
+    assert "test/ood by length; line: one seed, bold: row of interest." in caption
     with Image.open(path) as file:
         assert file.info["Description"] == caption and 880 <= file.width <= 1000
 

@@ -16,7 +16,6 @@ from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
 from attnlab.run.read_run_files import debug_note
 
-CONTROL = "the control with other input scalings is experiment=park2024/control_pixels"
 _TIMES = {"hours": 3600, "minutes": 60, "seconds": 1}
 
 
@@ -79,7 +78,7 @@ def notes(table: Table) -> list[str]:
         if about
     ]
     pixels = _distinct(value_of("task.pixels", run) for run in runs)
-    lines += [f"pictures: task.pixels={', '.join(pixels)}; {CONTROL}"] if pixels else []
+    lines += [f"pictures: task.pixels={', '.join(pixels)}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})

@@ -2,16 +2,16 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from attnlab.config.message_text import listed, show
+from attnlab.config.message_text import show
 from attnlab.config.report_block import Picture
 from attnlab.config.report_names import row_name, setting
-from attnlab.learn.metric_units import SHARE, lower_is_better, number
+from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import (
     COLOURS,
     EDGE,
@@ -25,7 +25,6 @@ from attnlab.plots.style import (
     panels,
 )
 from attnlab.report.figures.row_pictures import (
-    MOST_NAMED,
     axis_label,
     dots,
     finished,
@@ -51,7 +50,7 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
         _bars(axis, table, column, names)
     legend_below(figure, note, handles=())
     strongest = f"Blue: {table.highlight}" if table.highlight else ""
-    return finished(figure, path, table, [f"numbers of each row; {note}", strongest, _best_rows(table, columns)])
+    return finished(figure, path, table, [f"numbers of each row; {note}", strongest])
 
 
 def _note(table: Table, several: str, alone: str) -> str:
@@ -60,19 +59,6 @@ def _note(table: Table, several: str, alone: str) -> str:
     note = (several if max(counts, default=1) > 1 else alone).format(seeds_in_words(counts or [1]))
     known = any(cell.published_number is not None for cell in table.each())
     return note + (", vermillion line: published value" if known else "") + interest(table)
-
-
-def _best_rows(table: Table, columns: Sequence[Column]) -> str:
-    """The row with the best mean of each column, in words."""
-    texts = []
-    for column in columns[:MOST_NAMED]:
-        means = {cell.row: cell.mean for cell in table.each(column) if cell.mean is not None}
-        if len(means) > 1:
-            best = (min if lower_is_better(column.metric) else max)(means.values())
-            rows = [row for row, mean in means.items() if mean == best]
-            named = "all rows" if len(rows) == len(means) else listed(rows, 3)
-            texts.append(f"in {column.name}: {named} ({number(best, column.unit)})")
-    return f"Best mean {'; '.join(texts)}" if texts else ""
 
 
 def _bars(axis: Axes, table: Table, column: Column, names: Mapping[str, str]) -> None:
@@ -123,7 +109,7 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xticks(list(positions.values()), [show(x) for x in positions])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
     legend_below(figure, note, handles=None if named else ())
-    return finished(figure, path, table, [f"over {key}; {note}", _best_rows(table, table.columns)])
+    return finished(figure, path, table, [f"over {key}; {note}"])
 
 
 def _positions(values: set[Any]) -> dict[Any, float]:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from attnlab.config.report_block import Picture
 from attnlab.config.report_names import row_name
-from attnlab.learn.metric_units import SHARE, label, number, problem, scaled, unit_of
+from attnlab.learn.metric_units import SHARE, label, problem, scaled, unit_of
 from attnlab.plots.style import (
     LINES,
     beside,
@@ -25,11 +25,10 @@ from attnlab.plots.style import (
     panels,
 )
 from attnlab.report.failures.count_failures import times_to_success
-from attnlab.report.failures.failure_statistics import Times, kaplan_meier, median
-from attnlab.report.failures.failure_tables import steps, success_in_words
+from attnlab.report.failures.failure_statistics import Times, kaplan_meier
+from attnlab.report.failures.failure_tables import success_in_words
 from attnlab.report.figures.row_pictures import (
     LINES_TOGETHER,
-    MOST_NAMED,
     finished,
     interest,
     label_steps,
@@ -42,8 +41,6 @@ from attnlab.report.table_types import Drawn, Table, TableError
 
 ORACLE = "_oracle_end"
 """ends the name of an accuracy whose outputs end where the target does"""
-HALF = 50.0
-"""percent; a caption names the first length below"""
 APART = 1.4
 """percent between the lines of one panel, which would hide each other where equally many runs have succeeded"""
 ByLength = dict[str, dict[int, list[float]]]
@@ -83,23 +80,13 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
             _length_line(axis, oracle.get(row, {}), look | {"linestyle": LINES[0], "markerfacecolor": "white"})
     for axis in axes[-columns:]:
         axis.set_xlabel("length")
-    parts = [f"{subset} by length; {note}"]
     if unit.name == SHARE.name:
         axes[0].set_ylim(min([0.0, *(value for values in each for value in values)]) - 3, 103)
-        parts += [_falls(rows, "") if rows else "", _falls(oracle, f" {names[LINES[0]]}") if oracle else ""]
     label_panels(figure, f"{subset} ({SHARE.sign if unit.name == SHARE.name else unit.name})")
     handles = [Line2D([], [], color="black", linestyle=style, label=name) for style, name in names.items()]
     legend_below(figure, note, handles=handles)
-    return finished(figure, path, table, [*parts, f"Left out: {left_out} values that are none" if left_out else ""])
-
-
-def _falls(rows: ByLength, condition: str) -> str:
-    """The first length at which the mean of each row is below `HALF`, in words."""
-    texts = []
-    for row, lengths in list(rows.items())[:MOST_NAMED]:
-        below = next((length for length in sorted(lengths) if mean(lengths[length]) < HALF), None)
-        texts.append(f"{row} at length {below}" if below is not None else f"{row} at none up to {max(lengths)}")
-    return f"First mean below {HALF:.0f} %{condition}: {'; '.join(texts)}"
+    lacking = f"Left out: {left_out} values that are none" if left_out else ""
+    return finished(figure, path, table, [f"{subset} by length; {note}", lacking])
 
 
 def _values(table: Table, subset: str, metric: str) -> tuple[ByLength, int]:
@@ -152,10 +139,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         logarithmic(axis)
     legend_below(figure, note, handles=None if 1 < len(rows) <= LINES_TOGETHER else ())
     note += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
-    ends = {row: statistics.median(points[max(points)] for points in runs) for row, runs in rows.items()}
-    named = [f"{row} {number(value, unit)}" for row, value in list(ends.items())[:MOST_NAMED]]
-    seen = f"Median of the last values: {'; '.join(named)}"
-    return finished(figure, path, table, [f"{metric} while training; {note}", seen])
+    return finished(figure, path, table, [f"{metric} while training; {note}"])
 
 
 def _training_lines(axis: Axes, runs: Sequence[Mapping[int, float]], look: dict[str, Any]) -> None:
@@ -196,10 +180,7 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
     lines[0].axis.set(xlim=(0, 1.02 * end), ylim=(-6, 106))
     label_panels(figure, "runs (%)")
     legend_below(figure, note, handles=None if together else ())
-    halves = [(row, median(times)) for row, times in list(rows.items())[:MOST_NAMED]]
-    texts = [f"{row} {'never' if half is None else f'at step {steps(half)}'}" for row, half in halves]
-    seen = f"Half of the runs have reached it: {'; '.join(texts)}"
-    return finished(figure, path, table, [f"time to {reached}; {note}", seen])
+    return finished(figure, path, table, [f"time to {reached}; {note}"])
 
 
 def _success_line(axis: Axes, times: Times, end: float, shift: float, look: dict[str, Any]) -> None:

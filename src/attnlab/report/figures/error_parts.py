@@ -13,10 +13,9 @@ from matplotlib.patches import Patch
 
 from attnlab.config.report_block import Picture
 from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
-from attnlab.learn.metric_units import SHARE, number
+from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import COLOURS, EDGE, HATCHES, PALE, STRONG, legend_below
 from attnlab.report.figures.row_pictures import (
-    MOST_NAMED,
     dots,
     finished,
     interest,
@@ -64,15 +63,13 @@ def errors(table: Table, picture: Picture, path: Path) -> Drawn:
     seeds = "one seed" if max(counts) == 1 else f"mean of {seeds_in_words(counts)}"
     note = f"bar: outputs, {seeds}; dots: where the first two parts of each seed end" + interest(table)
     figure, axes, names = row_panels(list(table.cells), len(panels), note, list(LOOKS))
-    seen = []
     for axis, (title, rows) in zip(axes, panels.items(), strict=True):
-        shares = _bars(axis, table, columns[title], rows)
+        _bars(axis, table, columns[title], rows)
         name_rows(axis, names, table.highlight)
         axis.set(title=title, xlabel=f"outputs ({SHARE.sign})", xlim=(0, 102))
-        seen.append(f"Wrong end only, of all wrong outputs in percent, {title}: {'; '.join(shares[:MOST_NAMED])}")
     handles = [Patch(edgecolor=EDGE, linewidth=0.6, label=part, **look) for part, look in LOOKS.items()]
     legend_below(figure, note, 3, handles)
-    return finished(figure, path, table, [f"errors by kind; {note}", *seen])
+    return finished(figure, path, table, [f"errors by kind; {note}"])
 
 
 def _columns(table: Table) -> dict[str, Column]:
@@ -96,9 +93,8 @@ def _parts(table: Table, cell: Cell | None) -> Parts | None:
     return Parts(*map(list, zip(*both, strict=True))) if both else None
 
 
-def _bars(axis: Axes, table: Table, column: Column, rows: Mapping[str, Parts | None]) -> list[str]:
-    """Draws one panel; returns for each row the share of outputs with a wrong end only, in words."""
-    shares = []
+def _bars(axis: Axes, table: Table, column: Column, rows: Mapping[str, Parts | None]) -> None:
+    """Draws one panel."""
     for y, (row, parts) in enumerate(rows.items()):
         if parts is None:
             cell = table.cells[row].get(column.name)
@@ -109,5 +105,3 @@ def _bars(axis: Axes, table: Table, column: Column, rows: Mapping[str, Parts | N
             axis.barh(y, end - left, left=left, height=0.7, edgecolor=EDGE, linewidth=0.6, zorder=1, **look)
         dots(axis, parts.right, y)
         dots(axis, parts.content, y, "white")
-        shares.append(f"{row} {number(content - right, SHARE.name)} of {number(100 - right, SHARE.name)}")
-    return shares

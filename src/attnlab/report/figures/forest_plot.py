@@ -17,7 +17,7 @@ from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.declarations.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
-from attnlab.report.figures.row_pictures import MOST_NAMED, finished, name_rows, reason, row_panels
+from attnlab.report.figures.row_pictures import finished, name_rows, reason, row_panels
 from attnlab.report.table_types import Drawn, Table, TableError
 
 VERDICT_LOOKS: dict[str, dict[str, Any]] = {
@@ -88,8 +88,7 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     for y, verdict in enumerate(line.answer.verdict for line in lines.values()):
         axes[-1].annotate(f" {verdict}", (1, y), fontweight="normal" if verdict == UNDECIDED else "bold", **right)
     legend_below(figure, note, 2, handles)
-    verdicts = [f"{line.answer.verdict}: {claim}" for claim, line in list(lines.items())[:MOST_NAMED]]
-    return finished(figure, path, table, ["declared hypotheses with their intervals", "; ".join(verdicts)])
+    return finished(figure, path, table, [f"declared hypotheses with their intervals; {note}"])
 
 
 def _line(table: Table, asked: Hypothesis, answer: HypothesisAnswer) -> Line:

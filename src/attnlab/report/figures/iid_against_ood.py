@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from attnlab.config.report_block import Picture
-from attnlab.learn.metric_units import label, number
+from attnlab.learn.metric_units import label
 from attnlab.plots.style import EDGE, LINES, PALE, label_panels, legend_below
 from attnlab.report.figures.row_pictures import (
     LINES_TOGETHER,
-    MOST_NAMED,
     RowLine,
     finished,
     interest,
@@ -17,7 +16,6 @@ from attnlab.report.figures.row_pictures import (
     shown_column,
 )
 from attnlab.report.report_record import Column
-from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Drawn, Table, TableError
 
 IID = "iid"
@@ -59,10 +57,7 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xlabel(label(_in_distribution(column).removesuffix(f"/{name}"), column.unit))
     label_panels(figure, label(column.metric.removesuffix(f"/{name}"), column.unit))
     legend_below(figure, note, handles=None if together else ())
-    means = {row: [number(mean(side), column.unit) for side in zip(*rows[row], strict=True)] for row in rows}
-    seen = "; ".join(f"{row} {iid} and {ood}" for row, (iid, ood) in list(means.items())[:MOST_NAMED])
-    parts = [f"out of distribution over in distribution; {note}", f"Means in and out of distribution: {seen}"]
-    return finished(figure, path, table, parts)
+    return finished(figure, path, table, [f"out of distribution over in distribution; {note}"])
 
 
 def _dots(line: RowLine, rows: Mapping[str, Points], together: bool) -> None:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from attnlab.config.report_block import Picture
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.plots.style import COLOURS, EDGE, LINES, STRONG, beside, empty_panel, legend_below, legend_lines, panels
-from attnlab.report.figures.row_pictures import MOST_NAMED, axis_label, finished, lacking, limits, shown_column
+from attnlab.report.figures.row_pictures import axis_label, finished, lacking, limits, shown_column
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.table_types import Drawn, Table, TableError
 
@@ -56,13 +56,14 @@ class Pair(NamedTuple):
             return EQUAL
         return BETTER if (right < left) == lower_is_better(self.column.metric) else WORSE
 
-    def title(self, separator: str) -> str:
+    @property
+    def title(self) -> str:
         """The column, how many common seeds are better in the right row, and how many runs diverged."""
         kinds = [self.kind(seed) for seed in self.seeds]
         lost = sum(seed.diverged for cell in self.cells if cell for seed in cell.seeds)
         counts = [f"{kinds.count(BETTER)} of {len(kinds)} better"] if kinds else []
         counts += [f"{lost} diverged"] if lost else []
-        return self.column.name + (f": {separator.join(counts)}" if counts else "")
+        return self.column.name + (": " + "\n".join(counts) if counts else "")
 
 
 def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
@@ -86,8 +87,7 @@ def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
         _panel(axis, pair, shown, LETTERS[columns])
     handles = [axes[0].plot([], [], **LOOKS[kind], label=kind)[0] for kind in kinds]
     legend_below(figure, note, 3, handles)
-    texts = [f"{pair.row} against {pair.base}, {pair.title(', ')}" for pair in shown[:MOST_NAMED] if pair.seeds]
-    return finished(figure, path, table, [f"paired seeds; {note}", f"Seeds: {'; '.join(texts)}"])
+    return finished(figure, path, table, [f"paired seeds; {note}"])
 
 
 def _pairs(table: Table, picture: Picture) -> list[Pair]:
@@ -107,7 +107,7 @@ def _pairs(table: Table, picture: Picture) -> list[Pair]:
 def _panel(axis: Axes, pair: Pair, all_pairs: Sequence[Pair], letters: int) -> None:
     """One panel; panels of one column have one scale."""
     names = (pair.base, pair.row)
-    axis.set(title=pair.title("\n"), xlim=(-0.4, 1.4), ylabel=axis_label(pair.column))
+    axis.set(title=pair.title, xlim=(-0.4, 1.4), ylabel=axis_label(pair.column))
     if not pair.seeds:
         cells = zip(names, pair.cells, strict=True)
         without = [f"{name}: {lacking(cell)}" for name, cell in cells if not (cell and cell.values)]

@@ -16,8 +16,6 @@ from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_ti
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.table_types import Drawn, Table, TableError
 
-MOST_NAMED = 4
-"""rows, columns or hypotheses that a caption names"""
 LINES_TOGETHER = 6
 """rows whose lines share one panel"""
 MOST_ROWS = 400
@@ -31,7 +29,7 @@ LEAST_POINTS = 10.0
 
 
 def finished(figure: Figure, path: Path, table: Table, parts: Sequence[str]) -> Drawn:
-    """Writes a picture with its caption: the report's title, then what the picture shows and what is to be seen.
+    """Writes a picture with its caption: the report's title, then what its marks mean.
 
     Rows with diverged runs are named, as the marks of a row are about its other runs.
     """

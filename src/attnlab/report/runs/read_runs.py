@@ -17,7 +17,7 @@ from attnlab.config.named_classes import kind_path
 from attnlab.config.report_block import Report
 from attnlab.config.report_names import row_name, setting
 from attnlab.config.run_identity import comparable, differences
-from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
+from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.report.runs.class_constants import class_constant
@@ -120,8 +120,7 @@ class FoundRun:
         if number is None and summary_of(metric):
             return f"its values were logged every {self._logged_every} steps, not every {self.log_every}"
         if number is None:
-            ends = self.config["task"].get("end_token", True) or metric.endswith(ORACLE_END)
-            return f"its result has no {metric}" + ("" if ends else ": it was trained without end tokens")
+            return f"its result has no {metric}"
         return f"its {metric} is {as_float(number):g}, {problem(metric, number)}"
 
     @property
