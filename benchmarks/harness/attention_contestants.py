@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab.attention.base import Attention
 from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
-from attnlab.config.type_check import build
+from attnlab.config.validation.type_check import build
 from attnlab.nn.network_parts import make_attention
 from benchmarks.harness.attention_baselines import Form, baselines
 

@@ -17,10 +17,10 @@ from attnlab.attention.core.score_position import Lrpe
 from attnlab.attention.transnormer import DiagAttention, NormAttention, simple_rms_norm
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.schema import Normalization
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
 from attnlab.nn.transformer_block import ParallelAttention
 from attnlab.tasks.kinds.base import build_network
 

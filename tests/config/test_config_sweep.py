@@ -11,9 +11,9 @@ from attnlab.config import sweep
 from attnlab.config.compose import compose_node, compose_with_hydra
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
 
 SWEEP = """# @package _global_
 defaults:

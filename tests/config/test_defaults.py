@@ -20,10 +20,10 @@ from attnlab.config.conf_files import merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import class_defaults, completed, defaults
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import differences, run_folder, run_tag
 from attnlab.config.sweep import check_command
 from attnlab.config.targets import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes
-from attnlab.config.user_error import ConfigError
 from attnlab.launch.train_cli import train_main
 from attnlab.nn import network_parts
 from attnlab.run.run_folder import read_config

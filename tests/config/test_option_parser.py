@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
-from attnlab.config.ranges import Count
+from attnlab.config.validation.ranges import Count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from support.small_runs import jobs_of
 
 from attnlab.config.dotted_keys import value_at
 from attnlab.config.schema import Config
-from attnlab.config.type_check import build
+from attnlab.config.validation.type_check import build
 from attnlab.nn.network_parts import count_parameters
 from attnlab.tasks.kinds.base import build_network
 

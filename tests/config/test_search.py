@@ -12,10 +12,10 @@ from support.written_runs import a_run
 from attnlab.config.command_line.words import Item, read_override
 from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line
+from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import run_folder
-from attnlab.config.search import Search, read_search, sweeper_problem
 from attnlab.config.shipped_files import CONF
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation.search import Search, read_search, sweeper_problem
 from attnlab.launch import search_jobs
 from attnlab.report.runs.select_runs import select_jobs
 from attnlab.run.finished_run import objective

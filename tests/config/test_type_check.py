@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from attnlab.config.type_check import Record, accepts, build, conform, describe, record_problem
+from attnlab.config.validation.type_check import Record, accepts, build, conform, describe, record_problem
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_types_are_described_in_words() -> None:
     assert conform([1, "x"], list[int], "a") == ["a.1=x: expected a whole number"]
     (problem,) = conform([1, "x"], list[int], "a")
     for each in (problem, pickle.loads(pickle.dumps(problem))):
-        assert (each.key, each.text) == ("a.1", "=x: expected a whole number")
+        assert (each.key, each) == ("a.1", "a.1=x: expected a whole number")
 
 
 def test_a_value_that_was_accepted_says_nothing_about_equal_ones_of_other_types() -> None:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from support.small_runs import SMALL_SCAN, config_of, run_job
 
-from attnlab.config.data_rules import declared_subsets
 from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
+from attnlab.config.validation.data_rules import declared_subsets
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.sequence_pairs import SequencePairs
 from attnlab.data.validation_slice import longest_aside, repeated, set_aside

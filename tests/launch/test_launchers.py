@@ -19,11 +19,11 @@ from support.small_runs import (
     wait_for_step,
 )
 
-from attnlab.config import launcher_validation
 from attnlab.config.command_line.words import flags_first
 from attnlab.config.job_config import JobConfig
+from attnlab.config.problem import ConfigError
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation import launcher_validation
 from attnlab.launch import console_summary
 from attnlab.launch import run_job as job_module
 from attnlab.launch import run_jobs as jobs_module

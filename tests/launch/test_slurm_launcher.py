@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from support.small_runs import SMALL_SCAN, config_of, folder_of, run_job, settings
 
+from attnlab.config.problem import ConfigError
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
 from attnlab.data.files.fetch import exclusive
 from attnlab.data.files.file_lock import NoLocks
 from attnlab.launch.cluster import run_on_cluster as cluster_module

@@ -16,11 +16,11 @@ from support.small_runs import ROOT, environment, jobs_of, run_command, run_job,
 from support.tiny_data import TINY, trained
 
 import attnlab
-from attnlab.config.compatibility_rules import models_that_can
 from attnlab.config.conf_files import group_choices
+from attnlab.config.problem import ConfigError
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation.compatibility_rules import models_that_can
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.train_cli import planned_commands
 from attnlab.report.cli import report_main

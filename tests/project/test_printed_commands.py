@@ -14,10 +14,10 @@ from support.written_runs import a_run
 from attnlab.config.command_line.words import quoted_folder, read_override
 from attnlab.config.job_config import apply_values, compose_config, job_config
 from attnlab.config.message_text import command_line
+from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import ALLOWED, _job, _own_options
 from attnlab.report.cli import report_main

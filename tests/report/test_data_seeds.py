@@ -9,8 +9,8 @@ from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD, a_run
 
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Hypothesis, Report
-from attnlab.config.user_error import ConfigError
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main

@@ -15,9 +15,9 @@ from support.small_runs import SMALL_SCAN
 from support.written_runs import IID, OOD
 
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Hypothesis, Report, Success
-from attnlab.config.report_names import require_known_names
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation.report_names import require_known_names
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.reporter import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer

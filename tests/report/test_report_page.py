@@ -13,7 +13,7 @@ import pytest
 from support.sample_report import draw, sample_report, write_report
 from support.small_runs import ROOT
 
-from attnlab.config.type_check import record_problem
+from attnlab.config.validation.type_check import record_problem
 from attnlab.report.cli import report_main
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_record import ReportFile, read_report, report_text

@@ -9,10 +9,10 @@ from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD, a_run
 
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Report
-from attnlab.config.report_names import require_known_names
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation.report_names import require_known_names
 from attnlab.plots.csv_text import csv_cell
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main

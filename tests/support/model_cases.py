@@ -17,7 +17,7 @@ from attnlab.attention.base import Attention
 from attnlab.config.job_config import check_config
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.targets import signature_of
-from attnlab.config.type_check import build
+from attnlab.config.validation.type_check import build
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.network_parts import make_attention
 from attnlab.tasks.kinds.base import build_network

@@ -13,9 +13,9 @@ from support.tiny_data import TINY, raw_of, trained
 from support.user_inputs import require_true_predictions
 
 from attnlab import load_run
-from attnlab.config.data_rules import declared_subsets
 from attnlab.config.run_identity import run_folder
 from attnlab.config.targets import read_signature
+from attnlab.config.validation.data_rules import declared_subsets
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.run.build_runtime import prepare
 from attnlab.run.run_folder import MetricsFile

@@ -14,9 +14,9 @@ from support.official_layout_converters.pcfg import CLONE, SMALL, write_layout
 from support.real_data import real_data
 
 from attnlab.config.job_config import compose_config
+from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import run_label
 from attnlab.config.sweep import check_command
-from attnlab.config.user_error import ConfigError
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.ragged_arrays import Ragged

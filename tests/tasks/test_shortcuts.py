@@ -14,7 +14,7 @@ from support.tiny_data import TINY, raw_of
 
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Success
-from attnlab.config.type_check import build
+from attnlab.config.validation.type_check import build
 from attnlab.data.files.fetch import Folders
 from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged

@@ -28,8 +28,8 @@ from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.attention.positions.base import Positions
+from attnlab.config.problem import UserError
 from attnlab.config.schema import OrthoForm, OrthoValues, Width
-from attnlab.config.user_error import UserError
 from attnlab.kernels.linear_map import LinearMap
 
 Initialization = Literal["xavier", "torch"]

@@ -8,8 +8,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from attnlab.config.conf_files import join_search_path, plain, unresolved
-from attnlab.config.launcher_options import chosen_launcher, register
 from attnlab.config.shipped_files import CONF
+from attnlab.config.validation.launcher_options import chosen_launcher, register
+
+NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
+"""Hydra's settings of a command line that does not compose"""
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from attnlab.config.problem import UserError
 from attnlab.config.shipped_files import CONF
-from attnlab.config.user_error import UserError
 
 P = ParamSpec("P")
 T = TypeVar("T")

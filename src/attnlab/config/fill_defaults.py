@@ -11,7 +11,7 @@ from typing import Any
 from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
 from attnlab.config.targets import TargetError, attention_nodes, own_arguments, read_signature
-from attnlab.config.type_check import hints, item_type, section_of
+from attnlab.config.validation.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]
 """A dotted key and its default."""

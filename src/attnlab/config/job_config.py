@@ -16,21 +16,20 @@ from omegaconf import OmegaConf
 
 from attnlab.config.command_line.overrides import list_advice, set_all
 from attnlab.config.command_line.words import read_overrides
-from attnlab.config.compatibility_rules import NETWORK_RULES
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.conf_files import choice_named
-from attnlab.config.data_rules import DATA_RULES, ignored_options
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import listed, show
-from attnlab.config.problem import Problem
-from attnlab.config.rule_view import Unknown, View
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import find_run_folder, run_folder, run_label
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.target_validation import model_problems, task_problems
 from attnlab.config.targets import TargetError, foreign_targets
-from attnlab.config.type_check import build, conform
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation.compatibility_rules import NETWORK_RULES
+from attnlab.config.validation.data_rules import DATA_RULES, ignored_options
+from attnlab.config.validation.rule_view import Unknown, View
+from attnlab.config.validation.target_validation import model_problems, task_problems
+from attnlab.config.validation.type_check import build, conform
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import Signature, attention_nodes, own_arguments, read_signature
-from attnlab.config.type_check import describe, hints, item_type, section_of
+from attnlab.config.validation.type_check import describe, hints, item_type, section_of
 
 _OPEN = "???"
 """default of a key that each task or model sets, as Hydra writes it"""

@@ -32,7 +32,7 @@ class Hypothesis:
 
     `{row, than, column}` claims a difference in a direction, with `at_least` one of a size; with `within` the rows are
     claimed to be equivalent, with `not_worse_by` the first not to be inferior. `{row, fails_less_than}` compares
-    failures under `report.success`. `config.report_names` checks that a hypothesis has exactly one form.
+    failures under `report.success`. `config.validation.report_names` checks that a hypothesis has exactly one form.
     """
 
     row: str

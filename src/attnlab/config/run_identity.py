@@ -8,21 +8,24 @@ configurations never share a folder, bookkeeping aside.
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
 from attnlab.config.compose import compose_node, hydra_session
 from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices, plain, unresolved
-from attnlab.config.dotted_keys import MISSING, flatten
+from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 from attnlab.config.plain_yaml import table_beside
 from attnlab.config.shipped_files import CONF
-from attnlab.config.unique_text import unique_text
 
 PRESETS = ("experiment", "debug")
 """groups that set other sections; the configuration records their choices"""
@@ -46,57 +49,66 @@ def with_filled_shares(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "model": model} if model else dict(config)
 
 
-class PlainComposition:
-    """The plain composition of a task and a model.
+@dataclass(frozen=True)
+class Composition:
+    """What Hydra composes of a task, a model and presets.
 
-    Attributes:
-        raw: its values, interpolations unresolved.
-        suffixes: the short forms of its keys. A key loses its section if the rest is unambiguous: d_model, max_steps,
-            ortho.weight.
+    raw:      its values, interpolations unresolved.
+    suffixes: the short forms of its keys. A key loses its section if the rest is unambiguous: d_model, max_steps,
+        ortho.weight.
     """
 
-    def __init__(self, raw: dict[str, Any]) -> None:
-        self.raw = raw
-        keys = list(flatten(without_sections(plain(OmegaConf.create(raw)))))
-        shorts = [key.partition(".")[2] or key for key in keys]
-        self.suffixes = {
-            key: short if shorts.count(short) == 1 else key for key, short in zip(keys, shorts, strict=True)
-        }
+    raw: dict[str, Any]
+    suffixes: Mapping[str, str]
 
     def expected(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Flattened values of the plain composition; interpolations refer to the values of a complete `config`."""
+        """Flattened values of the composition; interpolations refer to the values of a complete `config`."""
         # Defaults of the classes in use. A class that the plain composition does not name adds no difference by them.
         raw = filled(self.raw, defaults(config))
         grafted = _grafted(raw, config)
-        following = [key for key, value in flatten(without_sections(grafted)).items() if "${" in str(value)]
-        node = OmegaConf.create(grafted)
         values = {key: value for key, value in flatten(without_sections(raw)).items() if "${" not in str(value)}
-        for key in following:
-            value = OmegaConf.select(node, key)
-            values |= flatten(OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value, key)
+        node = None
+        for key, value in flatten(without_sections(grafted)).items():
+            if "${" not in str(value):
+                continue
+            # of most keys, in a hundredth of the time
+            found = _followed(grafted, str(value))
+            if found is MISSING:
+                node = OmegaConf.create(grafted) if node is None else node
+                selected = OmegaConf.select(node, key)
+                found = OmegaConf.to_container(selected, resolve=True) if OmegaConf.is_config(selected) else selected
+            values |= flatten(found, key)
         return values
 
 
-@cached_per_folder
-def plain_composition(task: str, model: str, conf: Path) -> PlainComposition:
-    """The plain composition of a task and a model, by their names."""
-    # A task's yaml sets no key of the model, and a model's yaml no other: one composition of each serves all pairs.
-    own = _unresolved((f"model={choice_named('model', model, conf)}",), conf)["model"]
-    return PlainComposition(with_decoder(_unresolved((f"task={task}",), conf) | {"model": own}))
+def _followed(config: Mapping[str, Any], text: str) -> Any:
+    """The value that an interpolation such as `${backbone.dropout}` names, also by way of another one; `MISSING` for
+    any other interpolation."""
+    for _ in range(_LONGEST_CHAIN):
+        match = re.fullmatch(r"\$\{(\w[\w.]*)\}", text)
+        value = value_at(config, match[1]) if match else MISSING
+        if "${" not in str(value):
+            return value
+        text = str(value)
+    return MISSING
 
 
 @cached_per_folder
-def preset_composition(task: str, model: str, presets: tuple[str, ...], conf: Path) -> PlainComposition:
-    """The composition of a task and a model with presets (`experiment=...`, `debug=...`)."""
-    words = f"task={task}", f"model={choice_named('model', model, conf)}", *presets
-    return PlainComposition(with_decoder(_unresolved(words, conf)))
+def composition(task: str, model: str, conf: Path, *presets: str) -> Composition:
+    """The composition of a task and a model, by their names.
 
-
-@cached_per_folder
-def _unresolved(choices: tuple[str, ...], conf: Path) -> dict[str, Any]:
-    """The composition with some group choices, its interpolations unresolved."""
+    Args:
+        presets: `experiment=...` and `debug=...`; none: the plain composition.
+    """
     with hydra_session(conf):
-        return unresolved(compose_node(choices)[0])
+        words = [f"task={task}", f"model={choice_named('model', model, conf)}", *presets]
+        raw = with_decoder(unresolved(compose_node(words)[0]))
+    keys = list(flatten(without_sections(plain(OmegaConf.create(raw)))))
+    shorts = [key.partition(".")[2] or key for key in keys]
+    counts = Counter(shorts)
+    return Composition(
+        raw, {key: short if counts[short] == 1 else key for key, short in zip(keys, shorts, strict=True)}
+    )
 
 
 def _grafted(plain: Any, actual: Any) -> Any:
@@ -113,6 +125,8 @@ def _grafted(plain: Any, actual: Any) -> Any:
 _CONFIG_FILE = "config.yaml"
 _LONGEST, _DIGITS = 160, 10
 """characters of a tag, of a file name's 255; digits of a hash"""
+_LONGEST_CHAIN = 9
+"""interpolations that lead to one value"""
 
 _TABLE = table_beside(__file__)
 _RANKS = {key: rank for rank, key in enumerate(_TABLE["order"])}
@@ -179,16 +193,13 @@ def tag_parts(config: Mapping[str, Any], conf: Path = CONF, *presets: str) -> di
         presets: `experiment=...` and `debug=...` of the composition; none: the plain composition.
     """
     config = with_filled_shares(config)
-    names = config["task"]["name"], config["model"]["name"]
-    composition = preset_composition(*names, presets, conf) if presets else plain_composition(*names, conf)
+    plain = composition(config["task"]["name"], config["model"]["name"], conf, *presets)
     actual = flatten(without_sections(config))
-    expected = _without_unused_defaults(composition.expected(config), actual)
+    expected = _without_unused_defaults(plain.expected(config), actual)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     keys = (actual.keys() | expected.keys()) - shown
     return {
-        key: f"{composition.suffixes.get(key, key)}={_text(actual, key)}"
-        for key in keys
-        if _differ(actual, expected, key)
+        key: f"{plain.suffixes.get(key, key)}={_text(actual, key)}" for key in keys if _differ(actual, expected, key)
     }
 
 
@@ -305,3 +316,31 @@ def _without_unused_defaults(expected: dict[str, Any], actual: Mapping[str, Any]
     own = dict(item for key, value in targets.items() for item in class_defaults(value, key.removesuffix("._target_")))
     unused = [key for key in own.keys() & expected.keys() - actual.keys() if _text(own, key) == _text(expected, key)]
     return {key: value for key, value in expected.items() if key not in unused}
+
+
+def unique_text(value: Any) -> str:  # noqa: PLR0911
+    """A value as unique text, safe in file names: equal numbers alike (1e-3, 0.001; 5, 5.0), lists joined by +."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case float() if value.is_integer() and abs(value) < 1e16:
+            return str(int(value))
+        case float() | int():
+            return re.sub(r"e\+?(-?)0*", r"e\1", repr(value))
+        case list() if not any(isinstance(item, (list, dict)) for item in value):
+            # Lists of fewer than two items end with a plus, unlike the item alone.
+            return "+".join(map(unique_text, value)) + ("+" if len(value) < 2 else "")
+        case str():
+            return quote(f"'{value}'" if _reads_otherwise(value) else value, safe="")
+    return quote(repr(value), safe="")
+
+
+def _reads_otherwise(text: str) -> bool:
+    """Whether text without quotes would be read as a number, a truth value or null."""
+    try:
+        float(text)
+    except ValueError:
+        return text in ("", "null", "true", "false")
+    return True

@@ -6,8 +6,18 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.ranges import Count, Depth, Natural, NonNegative, Passes, Positive, Probability, Threads, Width
 from attnlab.config.report_block import Report
+from attnlab.config.validation.ranges import (
+    Count,
+    Depth,
+    Natural,
+    NonNegative,
+    Passes,
+    Positive,
+    Probability,
+    Threads,
+    Width,
+)
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
 Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
@@ -135,6 +145,17 @@ class Train:
     diagnose_every: Count | None = None
     """steps between two measurements of val/.../key_norm and val/.../value_cosine of every attention, on 64 examples of
     the validation data; null = none"""
+
+
+def steps_of(train: Train) -> int:
+    """`train.max_steps`, once it is computed where the configuration counts epochs (`run.fit.with_steps`).
+
+    Raises:
+        ValueError: it is null.
+    """
+    if train.max_steps is None:
+        raise ValueError("train.max_steps=null: the steps of train.max_epochs are not computed yet")
+    return train.max_steps
 
 
 @dataclass(kw_only=True)

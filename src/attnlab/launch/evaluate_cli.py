@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnlab.config.command_frame import command
+from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import options_help, read_options, unknown_options
 from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.message_text import short_path
+from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import label_options
-from attnlab.config.user_error import ConfigError
 from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import folder_words, subset_problem

@@ -9,8 +9,8 @@ import hydra
 
 from attnlab.config.command_line.words import flags_first, readable
 from attnlab.config.conf_files import join_search_path
-from attnlab.config.launcher_options import register
 from attnlab.config.shipped_files import CONF
+from attnlab.config.validation.launcher_options import register
 
 
 def hydra_main(task: Callable[[Any], Any], argv: Sequence[str]) -> Callable[[], Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.unique_text import unique_text
+from attnlab.config.run_identity import unique_text
 from attnlab.run.read_run_files import RunError, read_config
 from attnlab.run.run_folder import RunFolder
 

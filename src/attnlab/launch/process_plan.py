@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.launcher_options import DEFAULT
+from attnlab.config.validation.launcher_options import DEFAULT
 from attnlab.launch.visible_gpus import gpu_here, visible_gpus
 from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 

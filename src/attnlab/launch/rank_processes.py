@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from attnlab.config.command_frame import FAILED
+from attnlab.config.command_line.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
 from attnlab.learn.devices.rank_layout import RankError, RankLayout, RankWatch

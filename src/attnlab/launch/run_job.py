@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.command_frame import FAILED
+from attnlab.config.command_line.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
+from attnlab.config.problem import UserError
 from attnlab.config.sweep import Command
-from attnlab.config.user_error import UserError
 from attnlab.config.wandb_agent import given_id, offline_note
 from attnlab.launch.rank_processes import other_ranks
 from attnlab.launch.visible_gpus import gpus_here

@@ -2,8 +2,8 @@
 
 import sys
 
-from attnlab.config.launcher_options import SLURM
 from attnlab.config.sweep import Command
+from attnlab.config.validation.launcher_options import SLURM
 from attnlab.launch.process_plan import ProcessPlan, process_plan
 from attnlab.launch.run_job import JobTask, job_tasks, run_job, say
 from attnlab.run.finished_run import is_finished

@@ -12,11 +12,11 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from attnlab.config.command_frame import FAILED, USAGE_ERROR
+from attnlab.config.command_line.command_frame import FAILED, USAGE_ERROR
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.message_text import first_line, short_path
-from attnlab.config.search import GROUP, OPTUNA, Search
-from attnlab.config.user_error import ConfigError
+from attnlab.config.problem import ConfigError
+from attnlab.config.validation.search import GROUP, OPTUNA, Search
 from attnlab.launch.hydra_main import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, problem, text

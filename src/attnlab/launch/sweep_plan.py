@@ -10,11 +10,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.launcher_options import SLURM
 from attnlab.config.message_text import counted, listed, table_console
 from attnlab.config.run_identity import identity, tag_parts
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import Command
+from attnlab.config.validation.launcher_options import SLURM
 from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission

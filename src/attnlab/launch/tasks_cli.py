@@ -9,13 +9,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from attnlab.config.command_frame import command
+from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.conf_files import group_choices, task_yaml
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import choice
+from attnlab.config.problem import ConfigError
 from attnlab.config.shipped_files import CONF
-from attnlab.config.user_error import ConfigError
 
 PROGRAM = "-m attnlab.tasks"
 HELP = """python -m attnlab.tasks [task] [key=value ...]

@@ -15,7 +15,7 @@ import yaml
 
 import attnlab
 from attnlab.config import wandb_agent
-from attnlab.config.command_frame import command
+from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.train_help import help_text
 from attnlab.config.command_line.words import PLAN, without_dashes
 from attnlab.config.conf_files import group_choices
@@ -23,8 +23,8 @@ from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
+from attnlab.config.problem import ConfigError
 from attnlab.config.sweep import Command, check_command
-from attnlab.config.user_error import ConfigError
 from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.devices.rank_layout import started_layout

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from types import FrameType
 from typing import Any, cast
 
-from attnlab.config.command_frame import FAILED
+from attnlab.config.command_line.command_frame import FAILED
 from attnlab.launch.run_job import JobTask
 from attnlab.launch.visible_gpus import gpu_driver_here
 from attnlab.launch.worker_process import TRAINING, serve

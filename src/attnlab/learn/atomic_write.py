@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from attnlab.config.user_error import UserError
+from attnlab.config.problem import UserError
 
 IDENTITY = "identity"
 """key of the run's identity (`config.run_identity.identity`) in status.json, result.json and every file of weights"""

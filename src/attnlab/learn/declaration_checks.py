@@ -5,8 +5,8 @@ from typing import Any
 
 from attnlab.config.message_text import listed
 from attnlab.config.report_block import Hypothesis, Report, Success
-from attnlab.config.report_names import SIZES, unknown_column
-from attnlab.config.type_check import build
+from attnlab.config.validation.report_names import SIZES, unknown_column
+from attnlab.config.validation.type_check import build
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 
 

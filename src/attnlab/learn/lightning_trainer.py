@@ -10,8 +10,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 
-from attnlab.config.schema import Config
-from attnlab.config.training_steps import steps_of
+from attnlab.config.schema import Config, steps_of
 from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.devices.rank_strategy import RankStrategy
 

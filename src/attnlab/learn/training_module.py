@@ -11,9 +11,8 @@ from pytorch_lightning.utilities.types import OptimizerConfig, OptimizerLRSchedu
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from attnlab.config.schema import Config
-from attnlab.config.training_steps import steps_of
-from attnlab.config.user_error import UserError
+from attnlab.config.problem import UserError
+from attnlab.config.schema import Config, steps_of
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.kernels.compiled_step import OwnGradients, compiled

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from attnlab.config.type_check import Integral, Real, Record
+from attnlab.config.validation.type_check import Integral, Real, Record
 
 DIVERGED = "NonFiniteLoss:"
 """begins the reason of a run that diverged"""

@@ -9,7 +9,7 @@ from typing import Any
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
-from attnlab.config.unique_text import unique_text
+from attnlab.config.run_identity import unique_text
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.chosen_value import chosen_cell, require_validation

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnlab.config.message_text import counted, listed
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Report
-from attnlab.config.user_error import ConfigError
 from attnlab.learn.metric_units import lower_is_better, number, unit_of
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun

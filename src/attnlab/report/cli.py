@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
-from attnlab.config.command_frame import command
+from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.command_line.words import sections
 from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import ConfigError, UserError
 from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.user_error import ConfigError, UserError
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.metric_units import headlines
 from attnlab.report import flat_lines

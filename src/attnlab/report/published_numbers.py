@@ -11,9 +11,9 @@ import yaml
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.plain_yaml import LOADER
+from attnlab.config.problem import UserError
 from attnlab.config.shipped_files import PUBLISHED
-from attnlab.config.type_check import Integral, Real, Record
-from attnlab.config.user_error import UserError
+from attnlab.config.validation.type_check import Integral, Real, Record
 
 LIVE = {"stored": False}
 """marks fields of a record that are not in report.json"""

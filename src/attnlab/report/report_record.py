@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from attnlab.config.message_text import listed
-from attnlab.config.type_check import Integral, Real, Record, build, record_problem
+from attnlab.config.validation.type_check import Integral, Real, Record, build, record_problem
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import (
     Comparison,

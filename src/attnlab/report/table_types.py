@@ -9,9 +9,9 @@ from typing import Any
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import ConfigError, UserError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import task_and_split
-from attnlab.config.user_error import ConfigError, UserError
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published, Value

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.training_steps import steps_of
+from attnlab.config.schema import steps_of
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.devices import memory_use

@@ -8,8 +8,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.analysis.attention_metrics import attention_metrics
-from attnlab.config.schema import Config
-from attnlab.config.training_steps import steps_of
+from attnlab.config.schema import Config, steps_of
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share

@@ -7,9 +7,9 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.data_rules import declared_subsets
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
+from attnlab.config.validation.data_rules import declared_subsets
 from attnlab.run.read_run_files import Missing, RunError, read_config
 
 MOST_RUNS = 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from attnlab.config.type_check import Record, record_problem
+from attnlab.config.validation.type_check import Record, record_problem
 from attnlab.data.files.regular_file import NotRegular, open_regular
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.validation import saved_best, weights_name

@@ -13,9 +13,9 @@ import yaml
 
 from attnlab.config.fill_defaults import completed
 from attnlab.config.plain_yaml import parse_yaml
+from attnlab.config.problem import UserError
 from attnlab.config.run_identity import identity
-from attnlab.config.type_check import accepts, hints, record_problem
-from attnlab.config.user_error import UserError
+from attnlab.config.validation.type_check import accepts, hints, record_problem
 from attnlab.data.files.regular_file import NotRegular, read_regular
 from attnlab.learn.atomic_write import IDENTITY
 from attnlab.run.stored_types import Result, Status, StoredConfig

@@ -6,7 +6,7 @@ Entries with a default may be missing, and a file may hold further entries.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from attnlab.config.type_check import Integral, Real, Record
+from attnlab.config.validation.type_check import Integral, Real, Record
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
-from attnlab.config.training_steps import steps_of
+from attnlab.config.schema import steps_of
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.device_choice import device_of, require_own_devices
 from attnlab.learn.devices.memory_use import free_earlier_jobs

@@ -80,7 +80,7 @@ class Task(ABC):
     published:    subsets and their published sizes, for the list of tasks; empty = not published.
 
     Options are annotated with int, float, bool, str, Literal[...] or Annotated[int, "[1, inf)"] (an interval,
-    `attnlab.config.ranges`).
+    `attnlab.config.validation.ranges`).
     """
 
     kind: ClassVar[str]

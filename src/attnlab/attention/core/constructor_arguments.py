@@ -10,7 +10,7 @@ import numpy as np
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.targets import constructor_annotations, constructor_arguments, option_types
-from attnlab.config.type_check import conform, section_of
+from attnlab.config.validation.type_check import conform, section_of
 
 
 def check_when_made(mechanism: Any) -> None:

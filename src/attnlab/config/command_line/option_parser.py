@@ -1,9 +1,9 @@
 """Reader of a command's options, words `key=value`, into a dataclass with a field for each option.
 
-A field has a type, checked by `config.type_check`: text, a path, a choice (`Literal`), a whole number with its
-interval, or a list of texts or choices, separated by commas. The docstring under a field is its line in --help. Its
-metadata may hold `key`, if the key is not the field's name; `value`, shown after the `=` in messages and --help; and
-`missing`, the value that a message asks for, which makes the option a required one.
+A field has a type, checked by `type_check`: text, a path, a choice (`Literal`), a whole number with its interval, or a
+list of texts or choices, separated by commas. The docstring under a field is its line in --help. Its metadata may hold
+`key`, if the key is not the field's name; `value`, shown after the `=` in messages and --help; and `missing`, the value
+that a message asks for, which makes the option a required one.
 """
 
 import ast
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.type_check import conform, hints, item_type
+from attnlab.config.validation.type_check import conform, hints, item_type
 
 _WIDTH = 120
 

@@ -12,27 +12,26 @@ from attnlab.config.command_line.words import Item, as_text
 from attnlab.config.conf_files import group_choices, plain
 from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
 from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
-from attnlab.config.nearest_word import key_called, nearest, nearest_key
+from attnlab.config.nearest_word import named_key, nearest, nearest_key
 from attnlab.config.problem import Problem
 from attnlab.config.schema import Config, schema_keys
-from attnlab.config.target_validation import target_problems
 from attnlab.config.targets import attention_nodes, attention_options, read_signature
-from attnlab.config.type_check import hints, not_a_section
+from attnlab.config.validation.target_validation import target_problems
+from attnlab.config.validation.type_check import hints, not_a_section
 
 Pair = tuple[Item, Any]
 """an override and its value in one job"""
 
 
-def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path, plus: str = "+") -> list[Problem]:
+def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path) -> list[Problem]:
     """Set overrides in place; returns the problems.
 
     Args:
         config: plain dicts and lists; interpolations may be unresolved.
-        plus: what adds a key: `++` in a sweep over groups, because some of the choices may have the key already.
     """
     problems = []
     for item, value in (part for pair in pairs for part in _parts(config, *pair)):
-        problem = _refusal(config, item, value) or _unknown_key(config, item, value, conf, plus)
+        problem = _refusal(config, item, value) or _unknown_key(config, item, value, conf)
         if problem:
             problems.append(problem)
         else:
@@ -84,7 +83,7 @@ def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> Problem | Non
     return None
 
 
-def _unknown_key(config: Mapping[str, Any], item: Item, value: Any, conf: Path, plus: str) -> Problem | None:
+def _unknown_key(config: Mapping[str, Any], item: Item, value: Any, conf: Path) -> Problem | None:
     """The problem of a key that does not exist and cannot be added, with the nearest one, else None."""
     key, section = item.key, item.key.rpartition(".")[0]
     parent = value_at(config, section) if section else config
@@ -94,8 +93,8 @@ def _unknown_key(config: Mapping[str, Any], item: Item, value: Any, conf: Path, 
     # classes are imported only for the keys that they have
     addable = addable_keys(config, with_classes=key.startswith(("task.", "model.")))
     if key in addable and not item.delete:
-        by, text = "a plus" if plus == "+" else "two", as_text(item, value)
-        return Problem(key, f"={show(value)}: not listed in the yaml files; set it with {by}: {plus}{text}")
+        # in a sweep over groups, two are right for choices that have the key and for those that lack it
+        return Problem(key, f"={show(value)}: not listed in the yaml files; set it with ++{as_text(item, value)}")
     near = _near(config, key, addable, conf)
     if item.delete:
         return Problem(item.text, f": unknown key{near}")
@@ -114,11 +113,9 @@ def _near(config: Mapping[str, Any], key: str, addable: set[str], conf: Path) ->
         if inside:
             names = dict.fromkeys(other.partition(".")[0] for other in inside)
             return f"{hint(nearest_key(key, keys))}; allowed in {section}: {offered(names)}"
-    elsewhere = nearest_key(key, [*keys, *groups])
-    if elsewhere is not None and (elsewhere.endswith(f".{key}") or key_called(key, [elsewhere])):
-        return hint(elsewhere)
     sections = [name for name in hints(Config) if name not in groups]
-    near = (None if "." in key else nearest(key, [*groups, *sections])) or elsewhere
+    called = named_key(key, [*keys, *groups])
+    near = called or nearest(key, [*groups, *sections]) or nearest_key(key, keys)
     others = offered(sections, key, MOST_OFFERED - len(groups))
     return f"{hint(near)}; groups: {listed(groups)}; keys and sections: {others}"
 

@@ -9,7 +9,7 @@ from attnlab.config.command_line.option_parser import field_docstrings
 from attnlab.config.conf_files import group_choices
 from attnlab.config.plain_yaml import table_beside
 from attnlab.config.shipped_files import CONF
-from attnlab.config.type_check import hints
+from attnlab.config.validation.type_check import hints
 
 _WIDTH = 100
 

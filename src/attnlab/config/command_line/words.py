@@ -44,7 +44,7 @@ _OPTIONAL_GROUPS = ("experiment", "debug")
 class Item:
     """One override: `values` holds one value, or all values of a sweep; `add` is "", "+" or "++".
 
-    interval: values are the ends of an interval, which only a search can sweep (`config.search`).
+    interval: values are the ends of an interval, which only a search can sweep (`config.validation.search`).
     """
 
     text: str

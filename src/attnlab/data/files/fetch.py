@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.config.user_error import UserError
+from attnlab.config.problem import UserError
 from attnlab.data.files.file_lock import Timeout, held_lock
 from attnlab.data.files.progress import say, track
 from attnlab.data.files.regular_file import NotRegular, open_regular

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from attnlab.config.user_error import UserError
+from attnlab.config.problem import UserError
 
 __all__ = ["NoLocks", "Timeout", "held_lock"]
 

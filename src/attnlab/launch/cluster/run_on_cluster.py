@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.message_text import counted, short_path
-from attnlab.config.user_error import UserError
+from attnlab.config.problem import UserError
 from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import cancel_command, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.user_error import UserError
+from attnlab.config.problem import UserError
 
 SECONDS = 60
 """until a command of Slurm counts as failed"""

@@ -13,10 +13,10 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.launcher_options import LONGEST_MINUTES, asked_gpus
-from attnlab.config.launcher_validation import delay_problem
 from attnlab.config.message_text import listed
 from attnlab.config.schema import Config
+from attnlab.config.validation.launcher_options import LONGEST_MINUTES, asked_gpus
+from attnlab.config.validation.launcher_validation import delay_problem
 from attnlab.launch.cluster.queued_runs import Queued, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
 from attnlab.launch.cluster.worker_task import WorkerTask

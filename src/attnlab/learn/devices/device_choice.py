@@ -6,8 +6,8 @@ import socket
 import torch
 
 from attnlab.config.message_text import first_line
+from attnlab.config.problem import UserError
 from attnlab.config.schema import Config
-from attnlab.config.user_error import UserError
 from attnlab.kernels.compiled_step import FIRST_ON_A_GPU
 from attnlab.learn.devices import memory_use
 from attnlab.learn.devices.memory_use import keep_freed_memory

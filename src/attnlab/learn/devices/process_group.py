@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from attnlab.config.command_frame import FAILED
-from attnlab.config.user_error import UserError
+from attnlab.config.command_line.command_frame import FAILED
+from attnlab.config.problem import UserError
 from attnlab.learn.devices.rank_layout import ONE_PROCESS, EndedElsewhere, RankError, RankLayout, RankWatch, left_open
 from attnlab.learn.stop_signals import Stopped, StopRequest
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.unique_text import unique_text
+from attnlab.config.run_identity import unique_text
 from attnlab.learn.devices.process_group import Ranks
 from attnlab.learn.devices.rank_layout import RankError
 

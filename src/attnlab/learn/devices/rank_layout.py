@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from attnlab.config.problem import UserError
 from attnlab.config.schema import TrainerOptions
-from attnlab.config.user_error import UserError
 from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 
 Starter = Literal["torchrun", "srun", ""]

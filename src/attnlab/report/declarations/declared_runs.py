@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import ANALYSIS, SEEDS, Hypothesis, Report
-from attnlab.config.type_check import build, conform
+from attnlab.config.validation.type_check import build, conform
 from attnlab.report.analysis_record import ReportSeed, RowRuns
 from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, grouped
 from attnlab.report.table_types import Table

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from attnlab.config.command_frame import command
+from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import options_help, read_options, unknown_options
-from attnlab.config.user_error import ConfigError
+from attnlab.config.problem import ConfigError
 from attnlab.plots.png_caption import caption_of
 from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.run.named_runs import folder_words

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 from attnlab.config.command_line.option_parser import CommandOptions
-from attnlab.config.ranges import Count, Natural
 from attnlab.config.report_block import Quantity
+from attnlab.config.validation.ranges import Count, Natural
 from attnlab.run.named_runs import asked_config, subset_problem
 from attnlab.run.run_folder import RunError
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from attnlab.config.message_text import show
 from attnlab.config.report_block import Picture
-from attnlab.config.report_names import row_name, setting
+from attnlab.config.validation.report_names import row_name, setting
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import (
     COLOURS,

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from attnlab.config.report_block import Picture
-from attnlab.config.report_names import row_name
+from attnlab.config.validation.report_names import row_name
 from attnlab.learn.metric_units import SHARE, label, problem, scaled, unit_of
 from attnlab.plots.style import (
     LINES,

@@ -11,10 +11,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from attnlab.config.command_frame import command
+from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.config.message_text import counted, listed
-from attnlab.config.user_error import ConfigError
+from attnlab.config.problem import ConfigError
 from attnlab.learn import metric_units
 from attnlab.report.page.sections import Page, asked
 from attnlab.report.page.summary import run_lines, verdicts

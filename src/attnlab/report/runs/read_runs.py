@@ -13,10 +13,10 @@ import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import counted, show
-from attnlab.config.named_classes import kind_path
 from attnlab.config.report_block import Report
-from attnlab.config.report_names import row_name, setting
 from attnlab.config.run_identity import comparable, differences
+from attnlab.config.targets import kind_path
+from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.compose import compose_with_hydra
+from attnlab.config.compose import NO_SETTINGS, compose_with_hydra
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import NOT_IDENTITY
-from attnlab.config.sweep import NO_SETTINGS, check_command
-from attnlab.config.type_check import build
-from attnlab.config.user_error import ConfigError
+from attnlab.config.sweep import check_command
+from attnlab.config.validation.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.runs.read_runs import (
     DATA_SEED,

@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.config.named_classes import kind_path
 from attnlab.config.schema import Backbone, Model
-from attnlab.config.targets import load_class
+from attnlab.config.targets import kind_path, load_class
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.network_parts import NetworkParts
@@ -31,7 +30,7 @@ class Kind(ABC):
 
     modalities: modalities (`TaskSpec`) for which it has a network.
     needs:      slots of attention in the network, and the forms that an attention needs there (`Attention.supports_*`).
-    reads:      keys of the backbone that not every network reads (`config.compatibility_rules.NOT_ALWAYS_READ`).
+    reads:      keys of the backbone that not every network reads (`compatibility_rules.NOT_ALWAYS_READ`).
     counts_tokens: whether accuracies are shares of tokens, not of examples.
     smaller_is_better: whether its first metric is a perplexity or another error.
     takes_lengths: whether the user may say how long each prediction is.

@@ -9,10 +9,10 @@ from typing import Any
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Hypothesis, Report
 from attnlab.config.run_identity import NOT_IDENTITY, run_label
-from attnlab.config.type_check import build
-from attnlab.config.user_error import ConfigError
+from attnlab.config.validation.type_check import build
 
 SIZES = ("at_least", "within", "not_worse_by")
 """keys that state a size; a hypothesis has one of them at most"""

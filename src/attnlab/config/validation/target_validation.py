@@ -23,7 +23,7 @@ from attnlab.config.targets import (
     load_class,
     read_signature,
 )
-from attnlab.config.type_check import conform, unknown_keys
+from attnlab.config.validation.type_check import conform, unknown_keys
 
 
 def target_problems(node: Mapping[str, Any], key: str) -> list[Problem]:

@@ -10,11 +10,10 @@ from omegaconf.errors import OmegaConfBaseException
 from attnlab.config.conf_files import cached_per_folder, group_choices, merged_yaml, plain
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import hint, listed, show
-from attnlab.config.named_classes import POSITIONS, names_in
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
-from attnlab.config.rule_view import SLOTS, Unknown, View
-from attnlab.config.targets import Signature, TargetError, attention_nodes, signature_of
+from attnlab.config.targets import POSITIONS, Signature, TargetError, attention_nodes, names_in, signature_of
+from attnlab.config.validation.rule_view import SLOTS, Unknown, View
 
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
     "tied_output": (False, "has no output tokens"),

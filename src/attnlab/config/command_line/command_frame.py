@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from attnlab.config.message_text import as_started
-from attnlab.config.user_error import ConfigError, UserError
+from attnlab.config.problem import ConfigError, UserError
 
 FAILED, USAGE_ERROR = 1, 2
 Main = Callable[..., int]

@@ -6,8 +6,7 @@ from typing import Any
 
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
-from attnlab.config.named_classes import kind_path, positions_path
-from attnlab.config.targets import Signature, attention_nodes, class_at, signature_of
+from attnlab.config.targets import Signature, attention_nodes, class_at, kind_path, positions_path, signature_of
 
 SLOTS = {
     "encoder": "self-attention of the encoder",

@@ -8,26 +8,18 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.command_line.words import Item, Words
+from attnlab.config.command_line.words import Item
 from attnlab.config.compose import compose_node
-from attnlab.config.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, SLURM
 from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
-from attnlab.config.ranges import Count, Natural
-from attnlab.config.search import GROUP as SWEEPERS
-from attnlab.config.search import sweeper_problem
-from attnlab.config.type_check import conform, unknown_keys
+from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, SLURM, SlurmConf
+from attnlab.config.validation.search import GROUP as SWEEPERS
+from attnlab.config.validation.search import sweeper_problem
+from attnlab.config.validation.type_check import conform, hints, unknown_keys
 
 _SECTION = "hydra.launcher"
 _FREE = f"{_SECTION}.additional_parameters"
 """the option that holds any keys"""
-
-
-def _not_installed(name: str) -> str | None:
-    """The problem of a launcher whose package is not installed, else None."""
-    if name != SLURM or find_spec("submitit") is not None:
-        return None
-    return f"{GROUP}={name}: submitit is not installed; pip install -e '.[sweep]' brings it"
 
 
 def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
@@ -58,8 +50,8 @@ def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
     problems = []
     if launcher.get("n_jobs") == 0:
         problems.append(f"{_SECTION}.n_jobs=0: expected the number of processes, or -1 for one on each core")
-    if problem := _not_installed(launcher["name"]):
-        return [*problems, problem]
+    if launcher["name"] == SLURM and find_spec("submitit") is None:
+        return [f"{GROUP}={SLURM}: submitit is not installed; pip install -e '.[sweep]' brings it"]
     return problems + slurm_problems(launcher, _SECTION)
 
 
@@ -73,7 +65,7 @@ def _options_by_name(group: str) -> dict[str, list[str]]:
     return {name: [str(key) for key in node if key != "_target_"] for name, node in nodes.items()}
 
 
-def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
+def hydra_words(items: Sequence[Item], loader: Any) -> tuple[list[str], list[str]]:
     """The valid overrides of Hydra itself, and the problems of the others.
 
     Group choices are checked here, other overrides by composing with them.
@@ -82,21 +74,19 @@ def hydra_words(words: Words, loader: Any) -> tuple[list[str], list[str]]:
         loader: Hydra's config loader, of a `hydra_session`.
     """
     good, bad_groups, problems = [], [], []
-    for item in (item for item in words.items if item.is_hydra):
+    for item in items:
         problem = _choice_problem(item, loader) if "/" in item.key else _value_problem(item)
         if problem:
             problems.append(problem)
             bad_groups.append(item.key.replace("/", ".") + ".")
         elif not item.key.startswith(tuple(bad_groups)):
             good.append(item)
-    texts = [item.text for item in good]
-    if not good or _error(texts) is None:
-        return texts, problems
     choices = [item.text for item in good if "/" in item.key]
-    errors = [_error(list(dict.fromkeys([*choices, text]))) for text in texts]
-    wrong = [(item, error) for item, error in zip(good, errors, strict=True) if error]
-    problems += [unknown_option(item, good) or f"{item.text}: {error}" for item, error in wrong]
-    return [text for text, error in zip(texts, errors, strict=True) if not error], problems
+    errors = {item.text: _error(list(dict.fromkeys([*choices, item.text]))) for item in good}
+    problems += [
+        unknown_option(item, good) or f"{item.text}: {errors[item.text]}" for item in good if errors[item.text]
+    ]
+    return [text for text, error in errors.items() if not error], problems
 
 
 def _value_problem(item: Item) -> str | None:
@@ -143,19 +133,26 @@ def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:
     """Problems of option values, which Slurm would report late or not at all.
 
     Args:
-        launcher: name and options of the launcher.
+        launcher: its options; a part of them is enough.
         section: prefix of the keys in messages.
     """
-    kinds: dict[str, Any] = dict.fromkeys(("timeout_min", "cpus_per_task", "mem_gb", "array_parallelism"), Count | None)
-    kinds |= dict.fromkeys(("max_num_timeout", "signal_delay_s", "gpus_per_node"), Natural | None)
+    kinds = hints(SlurmConf)
     problems: list[str] = []
-    for key, kind in kinds.items():
-        if key in launcher:
-            problems += conform(launcher[key], kind, f"{section}.{key}")
+    for key in kinds.keys() & launcher.keys():
+        problems += conform(launcher[key], kinds[key], f"{section}.{key}")
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
     if not problems and limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
         problems.append(f"{section}.signal_delay_s={delay}: {problem}")
-    return problems + _doubled(launcher, section) + _further(launcher, section)
+    for first, second in (("gpus_per_node", "gres"), ("mem_gb", "mem_per_cpu"), ("mem_gb", "mem_per_gpu")):
+        if launcher.get(first) is not None and launcher.get(second) is not None:
+            problems.append(f"{section}.{first}={launcher[first]}: {section}.{second} is given too; write one of them")
+    for key in launcher.get("additional_parameters", {}):
+        option = str(key).replace("-", "_")
+        option = {"time": "timeout_min", "mem": "mem_gb"}.get(option, option)
+        if option in launcher or option in _SET:
+            instead = f"write {section}.{option}=..." if option in launcher else "attnlab sets it"
+            problems.append(f"{section}.additional_parameters.{key}: {instead}")
+    return problems
 
 
 def delay_problem(limit: int, delay: int) -> str:
@@ -166,25 +163,3 @@ def delay_problem(limit: int, delay: int) -> str:
         f"jobs of {limit} min may be stopped when they start, as Slurm may send the signal {EARLY_SECONDS} seconds "
         "early; expected a longer timeout_min (and partition), or a shorter delay"
     )
-
-
-def _further(launcher: Mapping[str, Any], section: str) -> list[str]:
-    """Problems of options of sbatch that have an option of the launcher, or that attnlab sets."""
-    names = {"time": "timeout_min", "mem": "mem_gb"}
-    problems = []
-    for key in launcher.get("additional_parameters", {}):
-        plain = str(key).replace("-", "_")
-        own = names.get(plain, plain)
-        if own in launcher:
-            problems.append(f"{section}.additional_parameters.{key}: write {section}.{own}=...")
-        elif plain in _SET:
-            problems.append(
-                f"{section}.additional_parameters.{key}: attnlab sets it; expected another option of sbatch"
-            )
-    return problems
-
-
-def _doubled(launcher: Mapping[str, Any], section: str) -> list[str]:
-    pairs: Sequence[tuple[str, str]] = (("gpus_per_node", "gres"), ("mem_gb", "mem_per_cpu"), ("mem_gb", "mem_per_gpu"))
-    both = [pair for pair in pairs if all(launcher.get(key) is not None for key in pair)]
-    return [f"{section}.{one}={launcher[one]}: {section}.{two} is given too; write one of them" for one, two in both]

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnlab.config.validation.ranges import Count, Natural
+
 SLURM = "submitit_slurm"
 """name of the launcher"""
 EARLY_SECONDS = 60
@@ -21,12 +23,12 @@ LONGEST_MINUTES = 24 * 60
 class SlurmConf:
     """Options of `hydra/launcher=submitit_slurm`."""
 
-    timeout_min: int | None = None
+    timeout_min: Count | None = None
     """time limit of a job in minutes; null = as long as the partition allows, at most 24 hours. A job that needs longer
     saves its runs, goes back into the queue and goes on later"""
-    max_num_timeout: int = 100
+    max_num_timeout: Natural = 100
     """how often a job may go back into the queue because its time was over"""
-    signal_delay_s: int = 120
+    signal_delay_s: Natural = 120
     """seconds before the time limit at which a job saves its runs and stops: more than a step and a checkpoint take"""
     submitit_folder: str | None = None
     """folder of logs and submitted jobs, seen by all nodes; null = a folder for each sweep in <paths.runs>/.sweeps"""
@@ -34,14 +36,14 @@ class SlurmConf:
     """null = the default partition of the cluster"""
     account: str | None = None
     qos: str | None = None
-    gpus_per_node: int | None = None
+    gpus_per_node: Natural | None = None
     """null = a GPU for each process of a run where the partition has GPUs, unless trainer.device=cpu"""
     gres: str | None = None
     """generic resources, such as gpu:a100:1, instead of gpus_per_node"""
-    cpus_per_task: int | None = None
+    cpus_per_task: Count | None = None
     """cores of a process, and threads of its runs unless trainer.threads says otherwise; null = trainer.threads, else 1
     on a CPU and 4 beside a GPU, and one for each of trainer.workers"""
-    mem_gb: int | None = None
+    mem_gb: Count | None = None
     """memory of a node's processes, in GB; null = 8 for each process where the cluster divides memory among jobs"""
     mem_per_cpu: str | None = None
     mem_per_gpu: str | None = None
@@ -56,7 +58,7 @@ class SlurmConf:
     """when Slurm writes to mail_user, such as END, or FAIL"""
     setup: list[str] | None = None
     """lines of shell before the command, such as [module load cuda]"""
-    array_parallelism: int = 256
+    array_parallelism: Count = 256
     """tasks of an array that run at the same time, at most"""
     additional_parameters: dict[str, Any] = field(default_factory=dict)
     """any other option of sbatch, such as {reservation: course}"""

@@ -1,7 +1,7 @@
 """Type checker of plain values: for the schema, for the annotations of `_target_` classes and for records in files.
 
 Types: int, float (whole numbers included), bool, str, None, Literal, unions, list[X], dict, nested dataclasses and
-`Annotated[int, "[1, inf)"]`, an interval (`config.ranges`); in records of files also `Integral` and `Real`,
+`Annotated[int, "[1, inf)"]`, an interval (`config.validation.ranges`); in records of files also `Integral` and `Real`,
 numbers of any size, and tuple[X, Y], a list of that length. Anything else is not checked.
 """
 
@@ -28,7 +28,7 @@ from attnlab.config.dotted_keys import join
 from attnlab.config.message_text import MOST_OFFERED, braced, hint, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.problem import Problem
-from attnlab.config.ranges import Interval, interval
+from attnlab.config.validation.ranges import Interval, interval
 
 if TYPE_CHECKING:
     # type checkers know no number that is an Integral or a Real

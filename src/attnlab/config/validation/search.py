@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.config.command_line.words import Item
-from attnlab.config.launcher_options import DEFAULT
-from attnlab.config.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.ranges import Count
-from attnlab.config.rule_view import kind_of_task
 from attnlab.config.targets import TargetError, signature_of
-from attnlab.config.type_check import conform
+from attnlab.config.validation.launcher_options import DEFAULT
+from attnlab.config.validation.launcher_options import GROUP as LAUNCHERS
+from attnlab.config.validation.ranges import Count
+from attnlab.config.validation.rule_view import kind_of_task
+from attnlab.config.validation.type_check import conform
 
 GROUP = "hydra/sweeper"
 OPTUNA = "optuna"

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 from attnlab.config.conf_files import task_yaml
 from attnlab.config.message_text import show
 from attnlab.config.problem import Problem
-from attnlab.config.rule_view import View
 from attnlab.config.targets import Signature, TargetError, signature_of
+from attnlab.config.validation.rule_view import View
 
 SHARE = "validation_share"
 """option of tasks that can set some training examples aside as `val`"""
