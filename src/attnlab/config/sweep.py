@@ -60,7 +60,7 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     Raises:
         ConfigError: with every problem of every argument and every job.
     """
-    sweep = _Sweep(argv, conf)
+    sweep = Sweep(argv, conf)
     if sweep.problems:
         raise ConfigError(list(dict.fromkeys(sweep.problems)))
     jobs = [typed_job(config, conf) for config in sweep.with_declared_seeds()]
@@ -79,7 +79,7 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
     )
 
 
-class _Sweep:
+class Sweep:
     """The expansion of a command line; problems are collected, not raised.
 
     Attributes:

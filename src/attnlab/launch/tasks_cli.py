@@ -84,9 +84,9 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     Raises:
         ConfigError: with all problems of `task` and `paths`; the default model need not fit the task.
     """
-    from attnlab.config.sweep import expand
+    from attnlab.config.sweep import Sweep
 
-    sweep = expand([f"task={task}", *overrides], conf)
-    if problems := [problem for problem in sweep.problems if re.match(r"[+~]*(task|paths)\b", problem.key)]:
+    sweep = Sweep([f"task={task}", *overrides], conf)
+    if problems := [problem for problem in sweep.problems if re.match(r"[+~]*(task|paths)\b", problem)]:
         raise ConfigError(problems, PROGRAM)
     return sweep.configs[0]
