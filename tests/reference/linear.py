@@ -23,15 +23,15 @@ def attention(
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
+            queries, keys = q[b][h], k[b][h]
+            if module.positions is not None:
+                queries, keys = ([rotated(row, i) for i, row in enumerate(rows)] for rows in (queries, keys))
             for i in range(x.shape[1]):
                 total, weighted = torch.zeros((), dtype=x.dtype), torch.zeros_like(q[b][h][i])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
                 for j in seen:
-                    weight = q[b][h][i] @ k[b][h][j]
-                    total = total + weight
-                    if module.positions is not None:
-                        weight = rotated(q[b][h][i], i) @ rotated(k[b][h][j], j)
-                    weighted = weighted + weight * v[b][h][j]
+                    total = total + q[b][h][i] @ k[b][h][j]
+                    weighted = weighted + queries[i] @ keys[j] * v[b][h][j]
                 out[b][h].append(weighted / (total + module.eps) if module.denominator else weighted)
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
     return join(module.out_proj, out), penalty

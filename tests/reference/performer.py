@@ -28,24 +28,33 @@ def attention(
     for b in range(len(x)):
         for h in range(module.n_heads):
             keys = key_features(module, k[b][h], real[b])
+            turned = {j: rotated(key, j) for j, key in keys.items()} if module.positions is not None else keys
             for i in range(x.shape[1]):
                 query = query_features(module, q[b][h][i])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
-                out[b][h].append(one_output(module, query, keys, v[b][h], seen, i))
+                out[b][h].append(one_output(module, query, keys, turned, v[b][h], seen, i))
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
     return join(module.out_proj, out), penalty
 
 
 def one_output(
-    module: nn.Module, query: Tensor, keys: dict[int, Tensor], values: list[Tensor], seen: list[int], i: int
+    module: nn.Module,
+    query: Tensor,
+    keys: dict[int, Tensor],
+    turned: dict[int, Tensor],
+    values: list[Tensor],
+    seen: list[int],
+    i: int,
 ):
-    """The weighted mean of the values that query i sees, or their weighted sum; 0 where it sees none."""
+    """The weighted mean of the values that query i sees, or their weighted sum; 0 where it sees none.
+
+    ``turned``: the keys at their rotary positions, or the keys themselves.
+    """
+    turned_query = rotated(query, i) if module.positions is not None else query
     weighted, total = torch.zeros_like(values[0]), module.eps * sum(query)
     for j in seen:
         total = total + query @ keys[j]
-        rotary = module.positions is not None
-        weight = rotated(query, i) @ rotated(keys[j], j) if rotary else query @ keys[j]
-        weighted = weighted + weight * values[j]
+        weighted = weighted + turned_query @ turned[j] * values[j]
     return weighted / total if module.denominator and seen else weighted
 
 
