@@ -75,7 +75,7 @@ def test_data_seeds_are_no_rows_and_their_means_weigh_alike(runs: Path) -> None:
 
 def test_differences_never_cross_data_sets_and_count_them(runs: Path) -> None:
     (found,) = table_of(runs, REPORT).comparisons()
-    assert found.difference == pytest.approx(2.0) and found.by_data
+    assert found.difference == pytest.approx(2.0) and found.units == "data seeds"
     assert found.seeds == [("data 1", pytest.approx(1.0)), ("data 2", pytest.approx(3.0))]
     assert found.method == "range over 2 paired data seeds, each the mean of its seeds"
     (answer,) = answers(table_of(runs, REPORT))

@@ -6,6 +6,8 @@ from attnlab.config.validation.type_check import Integral, Real, Record
 
 DIVERGED = "NonFiniteLoss:"
 """begins the reason of a run that diverged"""
+SEEDS, DATA_SEEDS = "seeds", "data seeds"
+"""what a paired difference counts"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,7 @@ class Comparison(Record):
     """The difference of two rows over their common seeds.
 
     p, corrected: of the paired t-test, alone and by Bonferroni over all tests of the table; None without a test.
-    seeds:        each seed and its difference.
+    seeds:        each seed and its difference; or each data seed, as `units` says (older files do not).
     """
 
     column: str
@@ -87,11 +89,7 @@ class Comparison(Record):
     p: Real | None = None
     corrected: Real | None = None
     seeds: list[tuple[Integral | str, Real]] = field(default_factory=list)
-
-    @property
-    def by_data(self) -> bool:
-        """Whether each difference is the mean of one data set."""
-        return any(str(seed).startswith("data ") for seed, _ in self.seeds)
+    units: str = SEEDS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from attnlab.config.message_text import counted, listed
 from attnlab.learn.metric_units import number
-from attnlab.report.analysis_record import HypothesisAnswer, SpentRuns
+from attnlab.report.analysis_record import DATA_SEEDS, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_tables import failure_tables
 from attnlab.report.length_tables import HEADING, length_tables
 from attnlab.report.report_record import ReportFile
@@ -75,7 +75,7 @@ def difference_tables(report: ReportFile) -> list[TextTable]:
         seeds = ", ".join(number(value, unit, signed=True) for _, value in pair.seeds) or NONE
         interval = NONE if NONE in ends else f"{ends[1]} to {ends[2]}"
         rows.append([f"{pair.row} - {pair.against}", pair.column, ends[0], interval, *p, seeds, pair.method or NONE])
-    each = "each data seed" if any(pair.by_data for pair in report.comparisons) else "each seed"
+    each = "each data seed" if any(pair.units == DATA_SEEDS for pair in report.comparisons) else "each seed"
     heads = ["rows", "column", "difference", "from, to", "p", "p corrected", each, "how"]
     return [TextTable("", heads, rows, words=2)] if rows else []
 

@@ -141,12 +141,13 @@ class Table:
             for cell in self.each()
         )
         pairs = [(cell, base) for cell, base in bases if base is not None and base.row != cell.row]
-        alone = [paired_on_data(cell.seeds, base.seeds, cell.column.metric) for cell, base in pairs]
         tests = sum(
-            found is not None and found.is_tested and cell.column.metric not in OF_RUNS
-            for found, (cell, _) in zip(alone, pairs, strict=True)
+            pair.is_tested
+            for cell, base in pairs
+            if cell.column.metric not in OF_RUNS
+            and (pair := paired_on_data(cell.seeds, base.seeds, cell.column.metric)) is not None
         )
-        return [found for cell, base in pairs if (found := _comparison(cell, base, tests)) is not None]
+        return [difference for pair in pairs if (difference := _comparison(*pair, tests)) is not None]
 
     def _task(self, cell: Cell) -> str:
         """Task and split of the runs of a cell."""
@@ -154,25 +155,12 @@ class Table:
 
 
 def _comparison(cell: Cell, base: Cell, tests: int) -> Comparison | None:
-    """The difference of two rows in a column; None without common seeds.
-
-    Args:
-        tests: the number of tests of the table.
-    """
-    is_cost = cell.column.metric in OF_RUNS
-    found = paired_on_data(cell.seeds, base.seeds, cell.column.metric, 1 if is_cost else tests)
-    if found is None:
+    """The difference of two rows in a column, of a table with so many tests; None without common seeds."""
+    is_tested = cell.column.metric not in OF_RUNS
+    pair = paired_on_data(cell.seeds, base.seeds, cell.column.metric, tests if is_tested else 1)
+    if pair is None:
         return None
-    p, corrected = (None, None) if is_cost else (found.p, found.corrected)
-    return Comparison(
-        column=cell.column.name,
-        row=cell.row,
-        against=base.row,
-        difference=found.mean,
-        low=found.low,
-        high=found.high,
-        method=found.method,
-        p=p,
-        corrected=corrected,
-        seeds=[*found.by_seed.items()],
-    )
+    p = (pair.p, pair.corrected) if is_tested else (None, None)
+    ends = pair.mean, pair.low, pair.high
+    seeds = list(pair.by_seed.items())
+    return Comparison(cell.column.name, cell.row, base.row, *ends, pair.method, *p, seeds, pair.units)

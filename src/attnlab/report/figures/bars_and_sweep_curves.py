@@ -49,8 +49,8 @@ def bars(table: Table, picture: Picture, path: Path) -> Drawn:
     for axis, column in zip(axes, columns, strict=True):
         _bars(axis, table, column, names)
     legend_below(figure, note, handles=())
-    strongest = f"Blue: {table.highlight}" if table.highlight else ""
-    return finished(figure, path, table, [f"numbers of each row; {note}", strongest])
+    strongest = f". Blue: {table.highlight}" if table.highlight else ""
+    return finished(figure, path, table, f"numbers of each row; {note}{strongest}")
 
 
 def _note(table: Table, several: str, alone: str) -> str:
@@ -109,7 +109,7 @@ def curve(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xticks(list(positions.values()), [show(x) for x in positions])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
     legend_below(figure, note, handles=None if named else ())
-    return finished(figure, path, table, [f"over {key}; {note}"])
+    return finished(figure, path, table, f"over {key}; {note}")
 
 
 def _positions(values: set[Any]) -> dict[Any, float]:

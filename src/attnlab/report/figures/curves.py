@@ -85,8 +85,8 @@ def by_length(table: Table, picture: Picture, path: Path) -> Drawn:
     label_panels(figure, f"{subset} ({SHARE.sign if unit.name == SHARE.name else unit.name})")
     handles = [Line2D([], [], color="black", linestyle=style, label=name) for style, name in names.items()]
     legend_below(figure, note, handles=handles)
-    lacking = f"Left out: {left_out} values that are none" if left_out else ""
-    return finished(figure, path, table, [f"{subset} by length; {note}", lacking])
+    lacking = f". Left out: {left_out} values that are none" if left_out else ""
+    return finished(figure, path, table, f"{subset} by length; {note}{lacking}")
 
 
 def _values(table: Table, subset: str, metric: str) -> tuple[ByLength, int]:
@@ -139,7 +139,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
         logarithmic(axis)
     legend_below(figure, note, handles=None if 1 < len(rows) <= LINES_TOGETHER else ())
     note += f"; {left_out} logged values that no picture can hold are left out" if left_out else ""
-    return finished(figure, path, table, [f"{metric} while training; {note}"])
+    return finished(figure, path, table, f"{metric} while training; {note}")
 
 
 def _training_lines(axis: Axes, runs: Sequence[Mapping[int, float]], look: dict[str, Any]) -> None:
@@ -180,7 +180,7 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
     lines[0].axis.set(xlim=(0, 1.02 * end), ylim=(-6, 106))
     label_panels(figure, "runs (%)")
     legend_below(figure, note, handles=None if together else ())
-    return finished(figure, path, table, [f"time to {reached}; {note}"])
+    return finished(figure, path, table, f"time to {reached}; {note}")
 
 
 def _success_line(axis: Axes, times: Times, end: float, shift: float, look: dict[str, Any]) -> None:

@@ -69,7 +69,7 @@ def errors(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set(title=title, xlabel=f"outputs ({SHARE.sign})", xlim=(0, 102))
     handles = [Patch(edgecolor=EDGE, linewidth=0.6, label=part, **look) for part, look in LOOKS.items()]
     legend_below(figure, note, 3, handles)
-    return finished(figure, path, table, [f"errors by kind; {note}"])
+    return finished(figure, path, table, f"errors by kind; {note}")
 
 
 def _columns(table: Table) -> dict[str, Column]:

@@ -88,7 +88,7 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     for y, verdict in enumerate(line.answer.verdict for line in lines.values()):
         axes[-1].annotate(f" {verdict}", (1, y), fontweight="normal" if verdict == UNDECIDED else "bold", **right)
     legend_below(figure, note, 2, handles)
-    return finished(figure, path, table, [f"declared hypotheses with their intervals; {note}"])
+    return finished(figure, path, table, f"declared hypotheses with their intervals; {note}")
 
 
 def _line(table: Table, asked: Hypothesis, answer: HypothesisAnswer) -> Line:

@@ -57,7 +57,7 @@ def iid_ood(table: Table, picture: Picture, path: Path) -> Drawn:
         axis.set_xlabel(label(_in_distribution(column).removesuffix(f"/{name}"), column.unit))
     label_panels(figure, label(column.metric.removesuffix(f"/{name}"), column.unit))
     legend_below(figure, note, handles=None if together else ())
-    return finished(figure, path, table, [f"out of distribution over in distribution; {note}"])
+    return finished(figure, path, table, f"out of distribution over in distribution; {note}")
 
 
 def _dots(line: RowLine, rows: Mapping[str, Points], together: bool) -> None:

@@ -87,7 +87,7 @@ def pairs(table: Table, picture: Picture, path: Path) -> Drawn:
         _panel(axis, pair, shown, LETTERS[columns])
     handles = [axes[0].plot([], [], **LOOKS[kind], label=kind)[0] for kind in kinds]
     legend_below(figure, note, 3, handles)
-    return finished(figure, path, table, [f"paired seeds; {note}"])
+    return finished(figure, path, table, f"paired seeds; {note}")
 
 
 def _pairs(table: Table, picture: Picture) -> list[Pair]:

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE
-from attnlab.plots.png_caption import sentences, span
+from attnlab.plots.png_caption import span
 from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels, save
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.table_types import Drawn, Table, TableError
@@ -28,14 +28,11 @@ LEAST_POINTS = 10.0
 """percentage points of an axis"""
 
 
-def finished(figure: Figure, path: Path, table: Table, parts: Sequence[str]) -> Drawn:
-    """Writes a picture with its caption: the report's title, then what its marks mean.
-
-    Rows with diverged runs are named, as the marks of a row are about its other runs.
-    """
+def finished(figure: Figure, path: Path, table: Table, note: str) -> Drawn:
+    """Writes a picture with its caption: the report's title, what its marks mean, and which runs have none."""
     lost = [f"{row.row} {row.diverged} of {row.started}" for row in table.row_runs() if row.diverged]
-    diverged = [f"Runs that diverged, without a mark: {'; '.join(lost)}"] if lost else []
-    caption = f"{table.report.title}: {sentences([*parts, *diverged])}"
+    diverged = f" Runs that diverged, without a mark: {'; '.join(lost)}." if lost else ""
+    caption = f"{table.report.title}: {note}.{diverged}"
     return [(save(figure, path, caption), caption)]
 
 

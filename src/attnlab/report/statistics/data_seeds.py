@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from attnlab.learn.metric_units import unit_of
-from attnlab.report.analysis_record import ReportSeed
+from attnlab.report.analysis_record import DATA_SEEDS, ReportSeed
 from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired
 
 
@@ -51,7 +51,7 @@ def paired_on_data(
         return paired(left, right, tests)
     means = [{f"data {data}": mean([side[data][key] for key in common[data]]) for data in shared} for side in sides]
     left, right = (cast(dict[int, float], side) for side in means)
-    pair = paired(left, right, tests, "data seeds")
+    pair = paired(left, right, tests, DATA_SEEDS)
     return pair and replace(pair, method=f"{pair.method}, each the mean of its seeds")
 
 

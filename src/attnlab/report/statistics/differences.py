@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from attnlab.report.analysis_record import SEEDS
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -109,7 +111,7 @@ class PairedDifference:
     method: str
     ranks: RankTest | None = None
     tests: int = 1
-    units: str = "seeds"
+    units: str = SEEDS
 
     @property
     def corrected(self) -> float | None:
@@ -140,7 +142,7 @@ class PairedDifference:
 
 
 def paired(
-    ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1, units: str = "seeds"
+    ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1, units: str = SEEDS
 ) -> PairedDifference | None:
     """The mean difference over common seeds with its interval and test.
 
