@@ -6,8 +6,8 @@ from attnlab.config.validation.type_check import Integral, Real, Record
 
 DIVERGED = "NonFiniteLoss:"
 """begins the reason of a run that diverged"""
-SEEDS, DATA_SEEDS = "seeds", "data seeds"
-"""what a paired difference counts"""
+DATA_SEEDS = "data seeds"
+"""what a paired difference counts on several data sets, else seeds"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,8 @@ class Comparison(Record):
     """The difference of two rows over their common seeds.
 
     p, corrected: of the paired t-test, alone and by Bonferroni over all tests of the table; None without a test.
-    seeds:        each seed and its difference; or each data seed, as `units` says (older files do not).
+    seeds:        each seed and its difference.
+    units:        what else has a difference: data seeds; None = seeds, or the file is older.
     """
 
     column: str
@@ -89,7 +90,7 @@ class Comparison(Record):
     p: Real | None = None
     corrected: Real | None = None
     seeds: list[tuple[Integral | str, Real]] = field(default_factory=list)
-    units: str = SEEDS
+    units: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,13 @@ from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import unique_text
+from attnlab.config.validation.report_names import setting
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.runs.read_runs import FoundRun, meets, runs_by_row, short_name, value_of
+from attnlab.report.runs.read_runs import FoundRun, meets, runs_by_row, short_name
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import with_test_sets
@@ -51,7 +52,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
     for row, column in product(by_row, columns):
         where = column.where.items()
-        members = [run for run in by_row[row] if all(meets(value_of(key, run), wanted) for key, wanted in where)]
+        members = [run for run in by_row[row] if all(meets(setting(key, run.config), wanted) for key, wanted in where)]
         if members:
             cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column), varied)
     if report.average is not None:
@@ -86,7 +87,7 @@ def _cell(
     """
     groups = defaultdict(list)
     for run in runs:
-        groups[", ".join(f"{key}={show(value_of(key, run))}" for key in report.best_over)].append(run)
+        groups[", ".join(f"{key}={show(setting(key, run.config))}" for key in report.best_over)].append(run)
     found = {}
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)

@@ -5,8 +5,8 @@ a row, and a note names the row with the best mean. Means are compared over the 
 which a run diverged is not chosen while there is another.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from attnlab.config.message_text import counted, listed
 from attnlab.config.problem import ConfigError
@@ -39,13 +39,15 @@ def chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Se
         TableError: there are finished runs, and none has the metric that chooses.
     """
     if len(cells) == 1 or report.chosen_by is None:
-        found = list(cells.values())
-        sign = -1 if lower_is_better(found[0].column.metric) else 1
-        return max(found, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
-    compared = _compare(report.chosen_by, runs)
-    return (
-        next(iter(cells.values())) if compared is None else replace(cells[compared.best[0]], chosen_by=compared.how())
-    )
+        tried = list(cells.values())
+        sign = -1 if lower_is_better(tried[0].column.metric) else 1
+        return max(tried, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
+    choice = _choice(report.chosen_by, runs)
+    if choice is None:
+        return next(iter(cells.values()))
+    (best, *ties), value, among = choice
+    equal = f"; equal there, and tried later: {'; '.join(ties)}" if ties else ""
+    return replace(cells[best], chosen_by=f"{report.chosen_by} {value}, {among}{equal}")
 
 
 def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> list[str]:
@@ -54,15 +56,13 @@ def row_sentences(report: Report, rows: Mapping[str, Sequence[FoundRun]]) -> lis
     Raises:
         TableError: as `chosen_cell`.
     """
-    if report.chosen_by is None or report.best_over:
+    metric = report.chosen_by
+    choice = None if metric is None or report.best_over else _choice(metric, rows)
+    if choice is None:
         return []
-    compared = _compare(report.chosen_by, rows)
-    if compared is None:
-        return []
-    numbers = f"({compared.mean} {compared.among})"
-    if len(compared.best) > 1:
-        return [f"{compared.metric} does not choose between {'; '.join(compared.best)} {numbers}"]
-    return [f"chosen by {compared.metric}: {compared.best[0]} {numbers}"]
+    best, value, among = choice
+    opening = f"chosen by {metric}:" if len(best) == 1 else f"{metric} does not choose between"
+    return [f"{opening} {'; '.join(best)} ({value} {among})"]
 
 
 def chosen_sentences(chosen: Mapping[str, Cell]) -> list[str]:
@@ -75,33 +75,19 @@ def chosen_sentences(chosen: Mapping[str, Cell]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """The values tried, compared by a metric.
+def _choice(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> tuple[list[str], str, str] | None:
+    """The values with the best mean over common seeds, as tried; this mean, and among which values, in words.
 
-    best:  values with the best mean, in the order in which they were tried.
-    mean:  of the best.
-    among: how many values were compared, and over which seeds, in words.
-    """
-
-    metric: str
-    best: Sequence[str]
-    mean: str
-    among: str
-
-    def how(self) -> str:
-        """What chose, in words: `val/accuracy 87.3 %, among 5 values`, with ties."""
-        text = f"{self.metric} {self.mean}, {self.among}"
-        return text + (f"; equal there, and tried later: {'; '.join(self.best[1:])}" if len(self.best) > 1 else "")
-
-
-def _compare(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> _Comparison | None:
-    """The values by their means over common seeds; None while no run has a number.
+    None while no run has a number.
 
     Raises:
         TableError: runs are finished and none has the metric, or no seed is common to the values.
     """
-    having = {name: known for name, runs in groups.items() if (known := _by_seed(metric, runs))}
+    numbers = {
+        name: {(run.data_seed, run.seed): value for run in runs if (value := run.value(metric)) is not None}
+        for name, runs in groups.items()
+    }
+    having = {name: known for name, known in numbers.items() if known}
     if not having:
         if done := [run for runs in groups.values() for run in runs if run.state == "finished"]:
             raise TableError(f"report.chosen_by={metric}: no finished run has it ({done[0].lacking(metric)})")
@@ -112,8 +98,7 @@ def _compare(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> _Comparis
     if not common:
         raise TableError(f"report.chosen_by={metric}: no seed has it at all values ({listed(sound, 8)})")
     means = {name: mean([known[seed] for seed in common]) for name, known in sound.items()}
-    take: Callable[..., float] = min if lower_is_better(metric) else max
-    top, unit = take(means.values()), unit_of(metric)
+    top, unit = (min if lower_is_better(metric) else max)(means.values()), unit_of(metric)
     among = [f"among {len(groups)} values"]
     if lacking := len(groups) - len(having):
         among.append(f"{lacking} without a number")
@@ -122,10 +107,4 @@ def _compare(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> _Comparis
     if any(set(known) != common for known in sound.values()):
         among.append(f"over the {counted(len(common), 'seed')} that all of them have")
     shown = f"{number(top, unit.name)} {unit.sign}".rstrip()
-    return _Comparison(metric, [name for name, value in means.items() if value == top], shown, ", ".join(among))
-
-
-def _by_seed(metric: str, runs: Sequence[FoundRun]) -> dict[tuple[int | None, int], float]:
-    """The numbers of some runs by data seed and seed."""
-    values = {(run.data_seed, run.seed): run.value(metric) for run in runs}
-    return {seeds: value for seeds, value in values.items() if value is not None}
+    return [name for name, value in means.items() if value == top], shown, ", ".join(among)

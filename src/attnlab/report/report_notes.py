@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
+from attnlab.config.validation.report_names import setting
 from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.declarations.declared_runs import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.report_record import Origin
-from attnlab.report.runs.read_runs import runs_by_row, short_name, value_of
+from attnlab.report.runs.read_runs import runs_by_row, short_name
 from attnlab.report.statistics.length_breakdown import warnings
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
@@ -77,7 +78,7 @@ def notes(table: Table) -> list[str]:
         for about, count in abouts.items()
         if about
     ]
-    pixels = _distinct(value_of("task.pixels", run) for run in runs)
+    pixels = _distinct(setting("task.pixels", run.config) for run in runs)
     lines += [f"pictures: task.pixels={', '.join(pixels)}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []

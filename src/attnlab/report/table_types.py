@@ -147,7 +147,7 @@ class Table:
             if cell.column.metric not in OF_RUNS
             and (pair := paired_on_data(cell.seeds, base.seeds, cell.column.metric)) is not None
         )
-        return [difference for pair in pairs if (difference := _comparison(*pair, tests)) is not None]
+        return [made for pair in pairs if (made := _comparison(*pair, tests)) is not None]
 
     def _task(self, cell: Cell) -> str:
         """Task and split of the runs of a cell."""
@@ -160,7 +160,16 @@ def _comparison(cell: Cell, base: Cell, tests: int) -> Comparison | None:
     pair = paired_on_data(cell.seeds, base.seeds, cell.column.metric, tests if is_tested else 1)
     if pair is None:
         return None
-    p = (pair.p, pair.corrected) if is_tested else (None, None)
-    ends = pair.mean, pair.low, pair.high
-    seeds = list(pair.by_seed.items())
-    return Comparison(cell.column.name, cell.row, base.row, *ends, pair.method, *p, seeds, pair.units)
+    return Comparison(
+        column=cell.column.name,
+        row=cell.row,
+        against=base.row,
+        difference=pair.mean,
+        low=pair.low,
+        high=pair.high,
+        method=pair.method,
+        p=pair.p if is_tested else None,
+        corrected=pair.corrected if is_tested else None,
+        seeds=[*pair.by_seed.items()],
+        units=pair.units,
+    )

@@ -99,5 +99,5 @@ def undecided_text(pair: PairedDifference, asked: Hypothesis, claimed: ClaimedRa
     is_margin = asked.within is not None or asked.not_worse_by is not None
     what, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
     shown = number(size + (asked.at_least or 0.0), unit)
-    units = f"{len(pair.by_seed)} {pair.units}"
+    units = f"{len(pair.by_seed)} {pair.units or 'seeds'}"
     return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{condition}"

@@ -130,7 +130,7 @@ def _of_difference(
     if not pair.is_tested:
         held = sum(map(claimed.holds, pair.differences))
         counts = [f"as claimed in {held} of {len(pair.by_seed)}"] if pair.ranks is None else []
-        needs = [f"a test needs {FEWEST} {pair.units}"] if counts or used < FEWEST else []
+        needs = [f"a test needs {FEWEST} {pair.units or 'seeds'}"] if counts or used < FEWEST else []
         return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
     p, decided = p_value(pair, claimed), verdict(pair, claimed)
     reasons = [answer.reason, *_p_texts(p, tests)]

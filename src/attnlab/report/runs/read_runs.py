@@ -271,11 +271,6 @@ def short_name(folder: Path) -> str:
     return "/".join(folder.parts[-4:])
 
 
-def value_of(key: str, run: FoundRun) -> Any:
-    """The value of a key in a run, as `config.report_names.setting`."""
-    return setting(key, run.config)
-
-
 def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
     """The runs of every row by its name."""
     return grouped((run, row_name(report, run.config)) for run in runs)

@@ -16,6 +16,7 @@ from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import NOT_IDENTITY
 from attnlab.config.sweep import check_command
+from attnlab.config.validation.report_names import setting
 from attnlab.config.validation.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.runs.read_runs import (
@@ -27,7 +28,6 @@ from attnlab.report.runs.read_runs import (
     meets,
     run_folders,
     short_name,
-    value_of,
 )
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
@@ -172,7 +172,7 @@ def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
         ConfigError: no run has the key, or a value.
     """
     key, _, text = word.partition("=")
-    known = {show(value_of(key, run)) for run in runs}
+    known = {show(setting(key, run.config)) for run in runs}
     if known == {show(None)} and not any(key in run.settings for run in runs):
         raise ConfigError([f"{word}: no run has such a key{_key_like(key, runs)}"], "report.py")
     # a value with commas, such as a list, is one value
@@ -180,7 +180,7 @@ def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
     if unknown := [value for value in values if value not in known]:
         near = hint(nearest(unknown[0], sorted(known)))
         raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"], "report.py")
-    return [run for run in runs if meets(value_of(key, run), values)]
+    return [run for run in runs if meets(setting(key, run.config), values)]
 
 
 def _key_like(key: str, runs: Sequence[FoundRun]) -> str:
@@ -195,7 +195,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
         ConfigError: no run has the key of a row.
     """
     for key in rows:
-        if all(value_of(key, run) is None for run in selection.runs):
+        if all(setting(key, run.config) is None for run in selection.runs):
             raise ConfigError([f"rows={key}: no run has such a key{_key_like(key, selection.runs)}"], "report.py")
     report, runs = selection.report, selection.runs
     if report is None:
@@ -220,7 +220,7 @@ def _title(selection: RunSelection) -> str:
     """
     if selection.command:
         return selection.name
-    tasks = dict.fromkeys(value_of("task", run) for run in selection.runs)
+    tasks = dict.fromkeys(setting("task", run.config) for run in selection.runs)
     folder = Path(selection.name)
     name = "/".join(folder.parts[-2:]) if folder.is_dir() else f"runs of {listed(tasks, 4)}"
     return " ".join([name, *selection.words])
@@ -233,10 +233,10 @@ def _main(runs: Sequence[FoundRun]) -> list[str]:
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
     """A column for every metric, limited to the tasks that have it."""
-    tasks, main = {value_of("task", run) for run in runs}, _main(runs)
+    tasks, main = {setting("task", run.config) for run in runs}, _main(runs)
     columns: dict[str, Any] = {}
     for metric in metrics:
-        having = {value_of("task", run) for run in runs if run.value(metric) is not None}
+        having = {setting("task", run.config) for run in runs if run.value(metric) is not None}
         name = _short(metric, metrics) if metric in main else metric
         columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and having < tasks else metric
     return columns
@@ -246,10 +246,10 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
     names = {}
     fixed = [key for key in ("task", "model") if key in keys]
-    for members in grouped((run, tuple(value_of(key, run) for key in fixed)) for run in runs).values():
-        varied = {key for key in keys if len({show(value_of(key, run)) for run in members}) > 1}
+    for members in grouped((run, tuple(setting(key, run.config) for key in fixed)) for run in runs).values():
+        varied = {key for key in keys if len({show(setting(key, run.config)) for run in members}) > 1}
         for run in members:
-            values = {key: show(value_of(key, run)) for key in keys}
+            values = {key: show(setting(key, run.config)) for key in keys}
             plain = [value for key, value in values.items() if key in fixed]
             others = [f"{key.rpartition('.')[2]}={value}" for key, value in values.items() if key in varied]
             names[", ".join(values.values())] = ", ".join([*plain, *others]) or ", ".join(values.values())
@@ -265,8 +265,8 @@ def _short(name: str, among: Sequence[str]) -> str:
 
 def varying(runs: Sequence[FoundRun]) -> list[str]:
     """The keys that differ between runs, seeds aside: task, model, and keys that vary within one task and model."""
-    keys = [key for key in ("task", "model") if len({value_of(key, run) for run in runs}) > 1]
-    groups = grouped((run, (value_of("task", run), value_of("model", run))) for run in runs)
+    keys = [key for key in ("task", "model") if len({setting(key, run.config) for run in runs}) > 1]
+    groups = grouped((run, (setting("task", run.config), setting("model", run.config))) for run in runs)
     for members in groups.values():
         first = members[0].settings
         names = dict.fromkeys(name for run in members for name in run.settings)

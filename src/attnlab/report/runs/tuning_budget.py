@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.config.run_identity import task_and_split
+from attnlab.config.validation.report_names import setting
 from attnlab.report.analysis_record import SpentRuns
-from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, Unreadable, look, run_folders, value_of
+from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, Unreadable, look, run_folders
 from attnlab.report.runs.select_runs import varying
 
 
@@ -25,7 +26,7 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
     known = {run.folder.resolve(): run for run in runs if run.state not in NOT_BEGUN}
     places: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for run in runs:
-        task, model = task_and_split(run.config), value_of("model", run)
+        task, model = task_and_split(run.config), setting("model", run.config)
         places[task, model].add(_place(run.folder.resolve(), model, root.resolve()))
     spent = []
     for (task, model), folders in places.items():
@@ -36,7 +37,7 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
             except Unreadable:
                 unreadable += 1
                 continue
-            mine = (task_and_split(run.config), value_of("model", run)) == (task, model)
+            mine = (task_and_split(run.config), setting("model", run.config)) == (task, model)
             members += [run] if mine and run.config.get("debug") is None else []
         if members:
             spent.append(_spent(task, model, members, unreadable))
@@ -59,7 +60,7 @@ def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> 
         task=task,
         model=model,
         settings=len(settings),
-        values={key: len({repr(value_of(key, run)) for run in runs}) for key in keys},
+        values={key: len({repr(setting(key, run.config)) for run in runs}) for key in keys},
         states=dict(states),
         hours=math.fsum(run.trained or 0.0 for run in runs) / 3600,
         untimed=sum(run.trained is None for run in runs),

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from attnlab.report.analysis_record import SEEDS
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -100,7 +98,7 @@ class PairedDifference:
     method:    interval and test in words.
     ranks:     the comparison by ranks, where runs diverged.
     tests:     the number of tests that are corrected for.
-    units:     what is counted: seeds or data seeds.
+    units:     what is counted, if not seeds: data seeds.
     """
 
     by_seed: Mapping[int, float]
@@ -111,7 +109,7 @@ class PairedDifference:
     method: str
     ranks: RankTest | None = None
     tests: int = 1
-    units: str = SEEDS
+    units: str | None = None
 
     @property
     def corrected(self) -> float | None:
@@ -142,7 +140,7 @@ class PairedDifference:
 
 
 def paired(
-    ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1, units: str = SEEDS
+    ours: Mapping[int, float], against: Mapping[int, float], tests: int = 1, units: str | None = None
 ) -> PairedDifference | None:
     """The mean difference over common seeds with its interval and test.
 
@@ -154,21 +152,21 @@ def paired(
         tests: how many tests are made together. All their intervals contain their differences at once with a
             probability of 95 % or more (Bonferroni), and an interval leaves out a value where the corrected p is at
             most 0.05.
-        units: seeds, or data seeds, each with the mean of its seeds.
+        units: what is counted, if not seeds: data seeds, each with the mean of its seeds.
     """
     by_seed = {seed: difference(ours[seed], against[seed]) for seed in sorted(ours.keys() & against.keys())}
-    differences, n = list(by_seed.values()), len(by_seed)
+    differences, n, words = list(by_seed.values()), len(by_seed), units or "seeds"
     if n < 2:
         return None
     if n < FEWEST:
         ends = min(differences), max(differences)
-        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {n} paired {units}", units=units)
+        return PairedDifference(by_seed, mean(differences), *ends, None, f"range over {n} paired {words}", units=units)
     low, high = interval(differences, 1 - LEVEL / tests)
     if low == high:
-        return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} {units}", tests=tests, units=units)
+        return PairedDifference(by_seed, low, low, high, None, f"equal in all {n} {words}", tests=tests, units=units)
     # two-sided by the interval's distribution: twice the smaller tail
     together = f", corrected for {tests} tests" if tests > 1 else ""
-    method = f"95 % paired t interval{together}, {n} {units}"
+    method = f"95 % paired t interval{together}, {n} {words}"
     pair = PairedDifference(by_seed, mean(differences), low, high, None, method, tests=tests, units=units)
     return replace(pair, p=2 * min(pair.one_sided(0.0)))
 
