@@ -39,6 +39,11 @@ class ReportSeed(Record):
         """The state; of a finished run without a value, that it has no number."""
         return "no number" if self.value is None and self.state == "finished" else self.state
 
+    @property
+    def remark(self) -> str:
+        """The named state, with the reason."""
+        return f"{self.named_state}: {self.reason}" if self.reason else self.named_state
+
 
 @dataclass(frozen=True, kw_only=True)
 class LengthPart(Record):

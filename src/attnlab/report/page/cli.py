@@ -16,7 +16,7 @@ from attnlab.config.command_line.option_parser import CommandOptions, options_he
 from attnlab.config.message_text import counted, listed
 from attnlab.config.problem import ConfigError
 from attnlab.learn import metric_units
-from attnlab.report.page.sections import Page, asked
+from attnlab.report.page.sections import Page, hypotheses
 from attnlab.report.page.summary import run_lines, verdicts
 from attnlab.report.report_parts import HYPOTHESES, PROBLEMS, report_parts
 from attnlab.report.text_tables import NONE, cell_by_cell, glance
@@ -66,7 +66,11 @@ def page_main(argv: Sequence[str]) -> int:
         raise ConfigError(problems, "report.py page")
     options = line.complete()
     folders = {"Committed results": options.measured or MEASURED, "Reports of this machine": options.reports or REPORTS}
-    page = Page(options.out, {named(words, folder): folder for words, folder in folders.items()})
+    # an absolute path means nothing on other machines
+    roots = {
+        words if folder.is_absolute() else f"{words} ({folder.as_posix()})": folder for words, folder in folders.items()
+    }
+    page = Page(options.out, roots)
     written = time.strftime("%Y-%m-%d %H:%M %Z")
     text = templates().get_template("page.html").render(page=page, written=written)
     require_writable(options.out.parent, ELSEWHERE)
@@ -77,26 +81,21 @@ def page_main(argv: Sequence[str]) -> int:
         searched = [f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in folders.values()]
         print(f"nothing measured was found below {listed(searched)}: the page is empty")
     counts = {"report": len(page.reports), "other section": len(page.others), "picture": page.pictures}
-    told = ", ".join(counted(count, name) for name, count in counts.items())
-    print(f"{options.out}: {told}, {len(text.encode()) / 1e6:.1f} MB")
+    content = ", ".join(counted(count, name) for name, count in counts.items())
+    print(f"{options.out}: {content}, {len(text.encode()) / 1e6:.1f} MB")
     return 0
-
-
-def named(words: str, folder: Path) -> str:
-    """Words on a folder with its path, which means nothing on other machines if it is absolute."""
-    return words if folder.is_absolute() else f"{words} ({folder.as_posix()})"
 
 
 @cache
 def templates() -> Environment:
     """The files of `templates/` and page.css, with escaping."""
     loader = FileSystemLoader([HERE / "templates", HERE])
-    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"number": number, "cell": cell, "duration": duration}
-    found.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "HYPOTHESES": HYPOTHESES, "PROBLEMS": PROBLEMS}
-    functions = (asked, run_lines, verdicts, report_parts, cell_by_cell, glance)
-    found.globals |= {function.__name__: function for function in functions}
-    return found
+    files = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    files.filters |= {"number": number, "cell": cell, "with_unit": metric_units.text}
+    files.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "HYPOTHESES": HYPOTHESES, "PROBLEMS": PROBLEMS}
+    functions = (hypotheses, run_lines, verdicts, report_parts, cell_by_cell, glance)
+    files.globals |= {function.__name__: function for function in functions}
+    return files
 
 
 def number(value: float | None, unit: str, signed: bool = False, like: float | None = None) -> str:
@@ -119,13 +118,3 @@ def cell(text: str, runs: str) -> Markup:
         seeds = r"(\(\d+(?: of \d+)?(?:, \d+ data seeds)?\))"
         html = re.sub(seeds, rf'{link} aria-label="the runs of this cell">\1</a>', html, count=1)
     return Markup(html)
-
-
-def duration(seconds: float | int) -> str:
-    """Seconds, with minutes or hours if these are easier to read."""
-    text = metric_units.text("seconds", seconds)
-    if metric_units.problem("seconds", seconds) or seconds >= metric_units.LONG:
-        return text
-    if seconds >= 2 * 3600:
-        return f"{text} ({seconds / 3600:.1f} hours)"
-    return f"{text} ({seconds / 60:.0f} minutes)" if seconds >= 120 else text

@@ -13,8 +13,8 @@ from attnlab.report.page.pictures import PictureError, read_pixels
 def split_title(text: str) -> tuple[str | None, str]:
     """The first heading of a text, and the rest without comments."""
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
-    found = re.match(r"#\s+(.+)\n?", text)
-    return (found[1].strip(), text[found.end() :]) if found else (None, text)
+    heading = re.match(r"#\s+(.+)\n?", text)
+    return (heading[1].strip(), text[heading.end() :]) if heading else (None, text)
 
 
 def linked(target: Path, page: Path) -> str:
@@ -34,7 +34,7 @@ def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Markup, s
 
     reader, pictures = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table"), set()
     tokens = reader.parse(text)
-    for token in [one for outer in tokens for one in (outer, *(outer.children or ()))]:
+    for token in [token for outer in tokens for token in (outer, *(outer.children or ()))]:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + lower)}"
         elif token.type == "th_open":

@@ -1,7 +1,6 @@
 """Reader of pictures for the page."""
 
 import base64
-import csv
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,12 +45,3 @@ def read_pixels(file: Path, folder: Path) -> Pixels:
     width, height = struct.unpack(">II", content[16:24])
     uri = f"data:image/png;base64,{base64.b64encode(content).decode()}"
     return Pixels(uri, width, height, caption_in(content))
-
-
-def runs_in(numbers: Path) -> list[str]:
-    """The names of the runs in the csv file of a picture; none where it has no such column."""
-    try:
-        lines = csv.DictReader(read_regular(numbers, LARGEST).decode().split("\n"))
-        return list(dict.fromkeys(line["run"] for line in lines if line.get("run")))
-    except (OSError, ValueError, csv.Error):
-        return []

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from markupsafe import Markup
 from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.page.markdown import linked, rendered, split_title
-from attnlab.report.page.pictures import PictureError, Pixels, read_pixels, runs_in
-from attnlab.report.page.summary import Extent, extent
+from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
+from attnlab.report.page.summary import extent
 from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
@@ -40,7 +40,7 @@ class Section:
 
     id:      unique among the sections that are not inside another one.
     source:  the folder of the page that it was found below, in words.
-    extent:  of its report.
+    extent:  measured and expected cells and runs of its report; empty without one.
     text:    its README without the title.
     folder:  its path; empty if that is absolute, which means nothing on other machines.
     below:   sections of diagnoses and texts in its subfolders, if it holds a report.
@@ -50,7 +50,7 @@ class Section:
     id: str
     source: str
     report: ReportFile | None
-    extent: Extent | None
+    extent: dict[str, tuple[int, int]]
     text: Markup | None
     pictures: list[Picture]
     files: list[Link]
@@ -60,9 +60,9 @@ class Section:
     @property
     def remark(self) -> str:
         """The number of runs and of missing cells; empty without a report."""
-        if self.extent is None:
+        if not self.extent:
             return ""
-        (cells, of_cells), (runs, of_runs) = self.extent.cells, self.extent.runs
+        (cells, of_cells), (runs, of_runs) = self.extent["cells"], self.extent["runs"]
         number = f"{runs} of {counted(of_runs, 'run')}" if runs < of_runs else counted(runs, "run")
         lacking = f"{of_cells - cells} of {of_cells} cells without a number" if cells < of_cells else ""
         return f"{number}, {lacking or 'every cell has a number'}"
@@ -99,7 +99,7 @@ class Page:
             self._add(folder, source)
         # experiments of one paper follow each other
         places = list(roots)
-        self.reports.sort(key=lambda one: (places.index(one.source), one.report.experiment if one.report else ""))
+        self.reports.sort(key=lambda made: (places.index(made.source), made.report.experiment if made.report else ""))
         ids: Counter[str] = Counter()
         for section in self.reports + self.others:
             ids[section.id] += 1
@@ -123,8 +123,7 @@ class Page:
             owner = next((parent for parent in folder.parents if parent in self._owners), None)
             above = self._owners[owner] if owner else None
             if owner is None or above is not None:
-                title = title or _diagnosed(folder, with_numbers)
-                section = self._section(folder, source, None, title, text, shown, lower=2 if owner else 1)
+                section = self._section(folder, source, None, title or folder.name, text, shown, 2 if owner else 1)
                 (self.others if above is None else above.below).append(section)
 
     def _read(self, folder: Path) -> tuple[ReportFile | None, str | None, str | None]:
@@ -156,14 +155,14 @@ class Page:
         """The section of a folder; headings of its text go down by `lower` levels."""
         html, inside = (None, set()) if text is None else rendered(text, folder, self.out, lower)
         self.pictures += len(inside)
-        shown = [one for one in shown if report or one[0].resolve() not in inside]
+        shown = [(file, caption) for file, caption in shown if report or file.resolve() not in inside]
         name = report.experiment if report else folder.name
         return Section(
             title=title,
             id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section",
             source=source,
             report=report,
-            extent=extent(report) if report else None,
+            extent=extent(report) if report else {},
             text=html,
             pictures=[self._picture(file, folder, caption) for file, caption in shown],
             files=[self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()],
@@ -187,15 +186,9 @@ class Page:
         return file.name, linked(file, self.out)
 
 
-def asked(sections: Iterable[Section]) -> list[HypothesisAnswer]:
+def hypotheses(sections: Iterable[Section]) -> list[HypothesisAnswer]:
     """The answered hypotheses of all reports of some sections."""
-    return [one for section in sections if section.report for one in section.report.hypotheses or ()]
-
-
-def _diagnosed(folder: Path, pictures: Sequence[Path]) -> str:
-    """The title of a diagnosis: its runs, else its folder."""
-    runs = next(filter(None, (runs_in(picture.with_suffix(".csv")) for picture in pictures)), [])
-    return f"Attentions of {' and '.join(runs)}" if runs else f"Diagnosis: {folder.name}"
+    return [answer for section in sections if section.report for answer in section.report.hypotheses or ()]
 
 
 def _folders(root: Path) -> Iterator[Path]:
