@@ -67,6 +67,9 @@ def test_a_guess_holds_for_the_sizes_of_its_task_or_experiment_only(size: str, p
         assert "no hours for linear: no run of this task and these sizes" in text and "GPU-hours" not in text
         assert "GPU-hours: 2.8 to 5.6 on" in planned(*words, size, "cost.ms_a_step=[200,400]")
         assert "22 to 29" in planned(*words, "backbone.d_model=128"), "the value that it has anyway"
+
+
+def test_a_guess_holds_for_its_task_and_hardware_only(planned: Callable[..., str]) -> None:
     assert "no hours for linear" in planned("experiment=park2024/table4_scan_small", "task=pcfg", "model=linear")
     assert "no hours for linear" in planned("task=flip_flop", "model=linear", "task.length=16384")
     for words in (["task=scan", "trainer=cpu"], ["experiment=quickstart", "trainer.device=cuda"], ["debug=smoke"]):

@@ -1,6 +1,7 @@
 """README and docs: every command runs, shrunk to a few steps, or is checked; make targets, links and anchors exist."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -92,16 +93,25 @@ def test_the_pages_show_commands() -> None:
 
 
 def test_all_train_commands_pass_the_check() -> None:
-    """As they stand; the run folder that one begins with is a matter of test_train_commands_run, and plans of all
-    presets of a paper are a matter of test_costs.py."""
-    for line in {line for line in TRAIN if "/*" not in line} - set(FIRST):
-        words = [word for word in shlex.split(line)[2:] if not word.startswith("from_run=")]
+    """With one seed, for jobs of other seeds differ in nothing else, and where a line is there with `--plan` too, the
+    plan alone; the run folder that one begins with is a matter of test_train_commands_run, and plans of all presets of
+    a paper are a matter of test_costs.py."""
+    lines = {line for line in TRAIN if "/*" not in line and f"{line} --plan" not in TRAIN} - set(FIRST)
+    for words in dict.fromkeys(one_seed(line) for line in sorted(lines)):
         if "hydra/sweeper=optuna" in words and find_spec("optuna") is None:
             with pytest.raises(ConfigError, match="hydra-optuna-sweeper is not installed"):
                 check_command(words)
         else:
             commands = planned_commands(words) if "--plan" in words else {"": check_command(words)}
-            assert commands and all(command.jobs for command in commands.values()), line
+            assert commands and all(command.jobs for command in commands.values()), words
+
+
+def one_seed(line: str) -> tuple[str, ...]:
+    """The words of a training command, with the first seed of several; a preset's seeds become seed 0."""
+    words = [word for word in shlex.split(line)[2:] if not word.startswith("from_run=")]
+    words = [word.partition(",")[0] if word.startswith("seed=") else word for word in words]
+    seeds = ["seed=0"] if words[0].startswith("experiment=") and not any(w.startswith("seed=") for w in words) else []
+    return (*words, *seeds)
 
 
 @pytest.mark.parametrize("line", FIRST)
@@ -119,14 +129,20 @@ def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
 
 
 @pytest.mark.parametrize("line", TASKS)
-def test_commands_about_tasks_run(line: str, tmp_path: Path) -> None:
+def test_commands_about_tasks_run(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `python -m` runs the package, in this process."""
     data = tmp_path / "data"
     if "pcfg" in line:
         pcfg.write_layout(real_data("pcfg_set/pcfg_set.tar.gz"), data)
-    words = [sys.executable, *shlex.split(line)[1:], f"paths.data={data}", f"paths.cache={tmp_path / 'cache'}"]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "example" in done.stdout or "number 0" in done.stdout
+    words = [*shlex.split(line)[3:], f"paths.data={data}", f"paths.cache={tmp_path / 'cache'}"]
+    monkeypatch.setattr(sys, "argv", ["attnlab.tasks", *words])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("attnlab.tasks", run_name="__main__")
+    said = capsys.readouterr().out
+    assert not ended.value.code
+    assert "example" in said or "number 0" in said
 
 
 def test_help_runs_as_a_command() -> None:
@@ -157,17 +173,12 @@ def test_python_examples_run(scan_run: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_evaluate_commands_run(scan_run: Path) -> None:
-    """The first as a command, the others in this process."""
-    run = scan_run
+    """In this process; test_printed_commands.py evaluates with a command in a shell."""
     for line in EVALUATE:
-        arguments = shlex.split(line.replace("<run folder>", str(run)))[2:]
+        arguments = shlex.split(line.replace("<run folder>", str(scan_run)))[2:]
         if any(argument.startswith("task.split=") for argument in arguments):
             arguments.append(f"paths.data={real_data('scan/SCAN.tar.gz').parent.parent}")
-        if line == EVALUATE[0]:
-            done = run_command("evaluate.py", *arguments)
-            assert done.returncode == 0, done.stderr[-3000:]
-        else:
-            assert evaluate_main(arguments) == 0
+        assert evaluate_main(arguments) == 0
 
 
 def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:

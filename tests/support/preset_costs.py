@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from attnlab.config.command_line.words import read_override
-from attnlab.config.job_config import JobConfig
+from attnlab.config.job_config import JobConfig, compose_config, job_config
 from attnlab.config.message_text import show
 from attnlab.config.shipped_files import CONF
-from attnlab.config.sweep import check_command
 from attnlab.launch.sweep_plan import span
 from support.preset_files import EXPERIMENTS, text_of
 
@@ -69,8 +68,9 @@ def preset_cost(name: str) -> PresetCost:
     swept = {item.key: item.values for item in items}
     swept |= {item.key: item.values for word in words if "=" in word and (item := read_override(word, CONF)).swept}
     narrowed = [f"{key}={show(values[0])}" for key, values in swept.items() if not key.startswith(OF_ITS_COST)]
-    keys = {word.partition("=")[0] for word in narrowed}
-    jobs = check_command([*(word for word in words if word.partition("=")[0] not in keys), *narrowed]).jobs
+    narrowed += [word for word in words if word != "-m" and word.partition("=")[0] not in swept]
+    of_cost = [[f"{key}={show(value)}" for value in swept[key]] for key in swept if key.startswith(OF_ITS_COST)]
+    jobs = [job_config(compose_config([*narrowed, *more])) for more in itertools.product(*of_cost)]
     runs = math.prod(len(values) for values in swept.values())
     least, most = (sum(hours) * runs / len(jobs) for hours in zip(*map(hours_of, jobs), strict=True))
     (hardware,) = {job.typed.cost.hardware for job in jobs}
