@@ -13,7 +13,7 @@ import yaml
 from support.small_runs import jobs_of
 from support.written_runs import a_run
 
-from attnlab.config import run_identity
+from attnlab.config import interpolations
 from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import (
@@ -272,7 +272,7 @@ def test_expected_values_are_those_that_omegaconf_resolves(monkeypatch: pytest.M
     configs += jobs_of(["-m", "task=scan", "model=linear_l2_ortho", "model.encoder.0.share=null,1"])
     shared = composition("scan", "linear_l2_ortho", CONF)
     expected = [shared.expected(config) for config in configs]
-    monkeypatch.setattr(run_identity, "_followed", lambda *_: MISSING)
+    monkeypatch.setattr(interpolations, "value_at", lambda *_: MISSING)
     assert expected == [shared.expected(config) for config in configs]
     assert 3 <= len(set(map(repr, expected))) < len(configs)
 

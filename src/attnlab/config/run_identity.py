@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from omegaconf import OmegaConf
-
 from attnlab.config.compose import compose_node, hydra_session
-from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices, plain, unresolved
-from attnlab.config.dotted_keys import MISSING, flatten, value_at
+from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices, unresolved
+from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
+from attnlab.config.interpolations import Interpolations
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 from attnlab.config.plain_yaml import table_beside
@@ -67,30 +66,11 @@ class Composition:
         raw = filled(self.raw, defaults(config))
         grafted = _grafted(raw, config)
         values = {key: value for key, value in flatten(without_sections(raw)).items() if "${" not in str(value)}
-        node = None
+        interpolations = Interpolations(grafted)
         for key, value in flatten(without_sections(grafted)).items():
-            if "${" not in str(value):
-                continue
-            # of most keys, in a hundredth of the time
-            found = _followed(grafted, str(value))
-            if found is MISSING:
-                node = OmegaConf.create(grafted) if node is None else node
-                selected = OmegaConf.select(node, key)
-                found = OmegaConf.to_container(selected, resolve=True) if OmegaConf.is_config(selected) else selected
-            values |= flatten(found, key)
+            if "${" in str(value):
+                values |= flatten(interpolations.resolved(value, key), key)
         return values
-
-
-def _followed(config: Mapping[str, Any], text: str) -> Any:
-    """The value that an interpolation such as `${backbone.dropout}` names, also by way of another one; `MISSING` for
-    any other interpolation."""
-    for _ in range(_LONGEST_CHAIN):
-        match = re.fullmatch(r"\$\{(\w[\w.]*)\}", text)
-        value = value_at(config, match[1]) if match else MISSING
-        if "${" not in str(value):
-            return value
-        text = str(value)
-    return MISSING
 
 
 @cached_per_folder
@@ -103,7 +83,7 @@ def composition(task: str, model: str, conf: Path, *presets: str) -> Composition
     with hydra_session(conf):
         words = [f"task={task}", f"model={choice_named('model', model, conf)}", *presets]
         raw = with_decoder(unresolved(compose_node(words)[0]))
-    keys = list(flatten(without_sections(plain(OmegaConf.create(raw)))))
+    keys = list(flatten(without_sections(Interpolations(raw).resolved(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     counts = Counter(shorts)
     return Composition(
@@ -125,8 +105,6 @@ def _grafted(plain: Any, actual: Any) -> Any:
 _CONFIG_FILE = "config.yaml"
 _LONGEST, _DIGITS = 160, 10
 """characters of a tag, of a file name's 255; digits of a hash"""
-_LONGEST_CHAIN = 9
-"""interpolations that lead to one value"""
 
 _TABLE = table_beside(__file__)
 _RANKS = {key: rank for rank, key in enumerate(_TABLE["order"])}

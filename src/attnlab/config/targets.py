@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -86,7 +87,7 @@ def class_at(path: str) -> type:
     """
     require_allowed(path)
     module_name, _, name = path.rpartition(".")
-    if find_module(module_name) is None:
+    if module_name not in sys.modules and find_module(module_name) is None:
         raise TargetError(f"no module {module_name}{hint(nearest_module(module_name))}")
     try:
         module = importlib.import_module(module_name)

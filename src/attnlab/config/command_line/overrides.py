@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line.words import Item, as_text
-from attnlab.config.conf_files import group_choices, plain
+from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
+from attnlab.config.interpolations import Interpolations
 from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
 from attnlab.config.nearest_word import named_key, nearest, nearest_key
 from attnlab.config.problem import Problem
@@ -127,7 +127,7 @@ def resolved(config: dict[str, Any], pairs: Sequence[Pair] = ()) -> tuple[dict[s
         pairs: overrides that were set, one of which may hold the wrong interpolation.
     """
     try:
-        return plain(OmegaConf.create(config)), []
+        return Interpolations(config).resolved(config), []
     except OmegaConfBaseException as error:
         wrong = [(item.key, f"={show(value)}: ") for item, value in pairs if "${" in str(value)]
         key, claim = wrong[0] if wrong else ("conf", ": ")
