@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,27 +75,6 @@ def listed(words: Iterable[str], most: int = 60, number: int | None = None, sepa
     words = list(words)
     number, shown = len(words) if number is None else number, separator.join(words[:most])
     return f"{shown}{separator}... ({number} in all)" if number > most else shown or "nothing"
-
-
-def braced(words: Iterable[str]) -> list[str]:
-    """Words, with a complete family of four or more that differ in numbers only as one: `rep{1,2,3}_num{1,2}`."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for word in words:
-        alike.setdefault(tuple(re.split(r"\d+", word)), []).append(word)
-    found: list[str] = []
-    for texts, members in alike.items():
-        columns = zip(*(re.findall(r"\d+", word) for word in members), strict=True)
-        numbers = [list(dict.fromkeys(column)) for column in columns]
-        whole = sorted(members) == sorted(_joined(texts, row) for row in product(*numbers))
-        # Plain numbers such as 0.001 and 0.005 are no family of names.
-        together = whole and len(members) > 3 and any(map(str.isalpha, "".join(texts)))
-        braces = [f"{{{','.join(column)}}}" if len(column) > 1 else column[0] for column in numbers]
-        found += [_joined(texts, braces)] if together else members
-    return found
-
-
-def _joined(texts: Iterable[str], between: Iterable[str]) -> str:
-    return "".join(text + number for text, number in zip(texts, (*between, ""), strict=True))
 
 
 def offered(words: Iterable[str], like: str = "", most: int = MOST_OFFERED) -> str:

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from attnlab.config.message_text import braced, listed, show
+from attnlab.config.message_text import listed, show
 from attnlab.config.targets import read_signature
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import DataError, Folders
@@ -153,7 +153,7 @@ def choices(options: Mapping[str, Any]) -> dict[str, list[Any]]:
 def _splits(options: Mapping[str, Any]) -> str:
     lines = []
     for name, (present, *others) in choices(options).items():
-        rest = f", {listed(braced(map(show, others)))}" if others else ""
+        rest = f", {listed(map(show, others))}" if others else ""
         lines.append(f"task.{name}: {show(present)} (default){rest}")
     return "\n".join(lines)
 
@@ -179,7 +179,7 @@ def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Itera
         alike.append(sources)
     for number, (values, alike) in enumerate(groups.values()):
         # split=simple, length; language=en:
-        readers = "; ".join(f"{option}={listed(braced(found))}" for option, found in values.items())
+        readers = "; ".join(f"{option}={listed(found)}" for option, found in values.items())
         parts: list[RenderableType] = [Text(f"{readers}:")] if len(groups) > 1 else []
         for same in zip(*alike, strict=True):
             what = f"{same[0].what}: " if len({source.what for source in same}) == 1 else ""

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from attnlab.config.dotted_keys import join
-from attnlab.config.message_text import MOST_OFFERED, braced, hint, offered, show
+from attnlab.config.message_text import MOST_OFFERED, hint, offered, show
 from attnlab.config.nearest_word import key_called, nearest, nearest_key
 from attnlab.config.problem import Problem
 from attnlab.config.validation.ranges import Interval, interval
@@ -177,7 +177,7 @@ def describe(kind: Any, most: int = MOST_OFFERED) -> str:  # noqa: PLR0911
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         choices = [show(choice) for choice in arguments]
-        return choices[0] if len(choices) == 1 else f"one of {offered(braced(choices), most=most)}"
+        return choices[0] if len(choices) == 1 else f"one of {offered(choices, most=most)}"
     if origin in (Union, types.UnionType):
         return " or ".join(describe(member, most) for member in arguments)
     if origin is Annotated:
