@@ -216,8 +216,8 @@ def test_numbers_are_those_of_the_run(runs: dict[str, Path], tmp_path: Path) -> 
 def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = [("a", "sort_of_clevr", 0), ("b", "wikitext2", 0), ("c", "other seed", 1)]
-    named = [NamedRun(label, runs[name], f"row {label}/x_seed{seed}") for label, name, seed in given]
+    words = [("a", "sort_of_clevr", "0"), ("b", "wikitext2", "0"), ("a", "other seed", "1")]
+    named = [NamedRun(f"{row} {seed}", runs[name], f"row {row}/x", seed) for row, name, seed in words]
     asked = []
 
     def noted(quantity: str, summaries: list[AttentionSummary], path: Path) -> list[Path]:
@@ -231,8 +231,8 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     ]
     draw_diagnosis("values", named[:1], tmp_path)
     draw_diagnosis("locality", named, tmp_path)
-    expected = [("norms_row_a_x_seed0_seed1", ["a", "c"]), ("norms_row_b_x_seed0", ["b"])]
-    assert asked == [*expected, ("values_row_a_x_seed0", ["a"]), ("locality", ["a", "b", "c"])]
+    expected = [("norms_row_a_x_seed0_seed1", ["a 0", "a 1"]), ("norms_row_b_x_seed0", ["b 0"])]
+    assert asked == [*expected, ("values_row_a_x_seed0", ["a 0"]), ("locality", ["a 0", "b 0", "a 1"])]
     assert [file.name for file in draw_diagnosis("gradients", named, tmp_path)] == ["gradients.png", "gradients.csv"]
     with pytest.raises(ValueError, match="nearest: norms"):
         draw_diagnosis("norm", named, tmp_path)

@@ -14,7 +14,6 @@ from attnlab.config.report_block import Hypothesis, Report
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.data_seed_section import spreads
 from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_notes import notes
@@ -64,7 +63,7 @@ def test_data_seeds_are_no_rows_and_their_means_weigh_alike(runs: Path) -> None:
     assert [cell.mean for cell in cells] == [pytest.approx(47.0), pytest.approx((43 + 54) / 2)]
     assert mean_and_sd(cells[1]).endswith("(5, 2 data seeds)")
     assert list(cells[1].values) == ["0 of data 1", "1 of data 1", "2 of data 1", "0 of data 2", "1 of data 2"]
-    found = next(one for one in spreads(table) if one.column == "ood")
+    found = next(spread for spread in table.data_seeds() if spread.column == "ood")
     assert [(one.data_seed, one.mean, one.n) for one in found.means] == [
         (1, pytest.approx(42), 3),
         (2, pytest.approx(52), 3),

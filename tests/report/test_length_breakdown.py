@@ -14,7 +14,7 @@ import pytest
 from attnlab.config.report_block import Average, Report
 from attnlab.learn.metrics import summarise
 from attnlab.report.build_table import make_table
-from attnlab.report.length_tables import length_tables
+from attnlab.report.report_parts import length_tables
 from attnlab.report.report_record import ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length, warnings

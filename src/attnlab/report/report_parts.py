@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from attnlab.config.message_text import counted, listed
-from attnlab.learn.metric_units import number
+from attnlab.learn.metric_units import SHARE, as_float, number
 from attnlab.report.analysis_record import DATA_SEEDS, HypothesisAnswer, SpentRuns
 from attnlab.report.failures.failure_tables import failure_tables
-from attnlab.report.length_tables import HEADING, length_tables
-from attnlab.report.report_record import ReportFile
+from attnlab.report.report_record import Cell, ReportFile
 from attnlab.report.statistics.differences import NORMAL, p_number
 from attnlab.report.text_tables import NONE, TextTable
 
@@ -22,6 +22,10 @@ OF_DATA_SEEDS = (
     "A mean is over data sets, of the means over the seeds of each; ± is over all runs. Differences are paired by data "
     "seed and seed, and averaged in each data set, so that intervals and tests count data sets."
 )
+ABOVE = "In percent; the length is of the output, or of the input where the answer is a class"
+SHARES = "share of the test set"
+FLAT = 1.0
+"""points: a column is not broken down where no length is further from the mean of its row"""
 COUNTED = (
     "counted: all runs of these models on these tasks in the folder that the report reads, but no run of debug=..."
 )
@@ -44,7 +48,7 @@ def report_parts(report: ReportFile) -> list[Part]:
     parts = [
         Part(HYPOTHESES, answer_lines(report.hypotheses or [])),
         Part("Failures", success.notes, failure_tables(success)) if success else Part("Failures"),
-        Part(HEADING, [], by_length, about),
+        Part("Accuracy by length", [], by_length, about),
         Part("Differences over seeds", [NORMAL] if tested else [], differences, OF_DIFFERENCES if differences else ""),
         Part("Data seeds", [], data_seed_tables(report), OF_DATA_SEEDS if report.data_seeds else ""),
         Part(PROBLEMS, report.problems),
@@ -111,3 +115,39 @@ def budget_lines(spent: Sequence[SpentRuns]) -> list[str]:
             each = listed([f"{model} {count}" for model, count in counts.items()])
             lines.append(f"settings tried on {task} differ between models ({each}): a difference may be due to tuning")
     return lines
+
+
+def length_tables(report: ReportFile) -> tuple[str, list[TextTable]]:
+    """A sentence on the breakdowns, empty without any, and a table for each column and each distribution of lengths.
+
+    Flat ones, in which no length is further than `FLAT` from the mean of its row, stand in the sentence only.
+    """
+    groups: dict[tuple, list[Cell]] = {}
+    for cell in report.each():
+        if cell.by_length and cell.mean is not None:
+            places = [(part.first, part.last, round(part.share, 6)) for part in cell.by_length]
+            groups.setdefault((cell.column.name, *places), []).append(cell)
+    if not groups:
+        return "", []
+    order = list(dict.fromkeys(name for name, *_ in groups))
+    tables = [cells for _, cells in sorted(groups.items(), key=lambda pair: order.index(pair[0][0]))]
+    flat = dict.fromkeys(cells[0].column.name for cells in tables if _is_flat(cells))
+    about = f"{ABOVE}. {listed(flat)}: no length is more than {FLAT:.0f} point from the mean." if flat else f"{ABOVE}."
+    return about, [_breakdown(cells) for cells in tables if not _is_flat(cells)]
+
+
+def _is_flat(cells: Sequence[Cell]) -> bool:
+    """Whether accuracy is the same at all lengths, in every row."""
+    return all(
+        abs(as_float(part.mean) - as_float(cell.mean or 0)) <= FLAT for cell in cells for part in cell.by_length or ()
+    )
+
+
+def _breakdown(cells: Sequence[Cell]) -> TextTable:
+    """Share of each length in the test set, then the mean of every row at each length."""
+    parts = cells[0].by_length or []
+    rows: list[tuple[str, list[Any]]] = [(SHARES, [100.0, *(part.share for part in parts)])]
+    rows += [(cell.row, [cell.mean, *(part.mean for part in cell.by_length or ())]) for cell in cells]
+    column = cells[0].column.name
+    texts = [[name, *(number(value, SHARE.name) for value in values)] for name, values in rows]
+    return TextTable(f"{column} by length", [column, "all", *(part.name for part in parts)], texts)

@@ -13,11 +13,11 @@ from attnlab.config.problem import ConfigError, UserError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import task_and_split
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
-from attnlab.report.analysis_record import Comparison, HypothesisAnswer, ReportSeed, RowRuns
+from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, begun_beside, runs_by_row
-from attnlab.report.statistics.data_seeds import mean_over_data, paired_on_data
+from attnlab.report.statistics.data_seeds import by_data_seed, mean_over_data, paired_on_data, spread_on_data
 from attnlab.report.statistics.differences import sd
 
 Drawn = list[tuple[Path, str]]
@@ -89,6 +89,13 @@ class Table:
     def beside(self) -> list[FoundRun]:
         """The begun runs of the same settings that are not in the table."""
         return begun_beside(self.runs)
+
+    def data_seeds(self) -> list[DataSeedSpread]:
+        """Every cell with a number by data seed; empty where no cell has several (data seeds may be rows)."""
+        if all(len(by_data_seed(cell.seeds)) <= 1 for cell in self.each()):
+            return []
+        spreads = (spread_on_data(cell.row, cell.column.name, cell.seeds) for cell in self.each() if not cell.column.of)
+        return [spread for spread in spreads if spread is not None]
 
     def finished(self) -> list[FoundRun]:
         """The finished runs."""

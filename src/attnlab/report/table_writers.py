@@ -10,7 +10,6 @@ from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison
-from attnlab.report.data_seed_section import spreads
 from attnlab.report.report_parts import HYPOTHESES, Part, report_parts
 from attnlab.report.runs.read_runs import short_name
 from attnlab.report.table_types import Table
@@ -157,7 +156,7 @@ def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) ->
         comparisons=list(comparisons),
         hypotheses=list(table.answers),
         highlight=table.highlight,
-        data_seeds=spreads(table),
+        data_seeds=table.data_seeds(),
         head=", ".join(table.report.rows) if len(table.report.rows) <= 3 else "run",
         **more,
     )

@@ -11,8 +11,7 @@ All but the last rebuild the network with the weights of the run's final test, a
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from attnlab.config.schema import Config
 from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.reporter import Reporter
 from attnlab.report.diagnose.options import DiagnoseOptions
+from attnlab.report.runs.read_runs import grouped
 from attnlab.run.build_runtime import prepare
 from attnlab.run.named_runs import unknown_subset
 from attnlab.run.read_checkpoints import run_weights
@@ -35,16 +35,14 @@ from attnlab.run.rebuild_run import network_with, rebuilt_config
 from attnlab.run.run_folder import MetricsFile, RunError, read_config
 from attnlab.tasks.base import Prepared, Task, make_task
 
-TOGETHER = 2
-"""runs in one picture, if they differ in their seed alone"""
-
 
 class NamedRun(NamedTuple):
-    """A run: its label in pictures, its folder, and its part of the names of files (`linear_seed0`)."""
+    """A run: its label in pictures, its folder, and row and seed for the names of files."""
 
     label: str
     folder: Path
-    name: str
+    row: str = ""
+    seed: str = ""
 
 
 def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
@@ -60,19 +58,15 @@ def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
         RunError: no run, no weights, no such subset or example; DataError: its data cannot be had.
     """
     folders = [options.diagnose, *([options.compare] if options.compare else [])]
-    runs = [NamedRun(label, folder, "") for label, folder in zip(run_names(folders), folders, strict=True)]
+    runs = [NamedRun(label, folder) for label, folder in zip(run_names(folders), folders, strict=True)]
     return _Diagnosis(options).draw(options.quantities, runs, out)
 
 
 def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[Path]:
-    """Draws one quantity of any number of runs, each given with its name.
-
-    Locality and gradients of all runs are curves of one picture. For the other quantities, two runs that differ in
-    their seed alone share a picture, in the order given.
+    """Draws one quantity of some runs: locality and gradients in one picture, others in a picture for each row.
 
     Returns:
-        the files written, below `out`, with a csv for each picture: `locality.png`, or one for each group of runs,
-        `norms_linear_seed0_seed2.png`.
+        the files written, below `out`, with a csv for each picture: `locality.png`, `norms_linear_seed0_seed2.png`.
 
     Raises:
         RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
@@ -85,9 +79,12 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
     diagnosis = _Diagnosis(DiagnoseOptions(diagnose=runs[0].folder))
     if quantity in ("locality", "gradients"):
         return diagnosis.draw([quantity], runs, out)
-    groups = _groups(runs)
-    drawn = zip(groups, _file_names(groups), strict=True)
-    return [file for group, name in drawn for file in diagnosis.draw([quantity], group, out, f"_{name}")]
+    pictures: dict[str, list[NamedRun]] = {}
+    for number, (row, group) in enumerate(grouped((run, run.row) for run in runs).items(), start=1):
+        word = re.sub(r"[^A-Za-z0-9.=-]+", "_", row).strip("_")[:80]
+        name = "_".join(["", word, *(f"seed{run.seed}" for run in group)])
+        pictures[name if name not in pictures else f"{name}_{number}"] = group
+    return [file for name, group in pictures.items() for file in diagnosis.draw([quantity], group, out, name)]
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -101,25 +98,6 @@ def run_names(folders: Sequence[Path]) -> list[str]:
         settings = [f"{key.rpartition('.')[2]}={show(values[key])}" for key in differing]
         names.append(", ".join([config["model"]["name"], *settings, f"seed {config['seed']}"]))
     return names
-
-
-def _file_names(groups: Sequence[Sequence[NamedRun]]) -> list[str]:
-    """The part of a file's name for each group: row and seeds (`linear_seed0_seed2`); equal ones are numbered."""
-    names: list[str] = []
-    for group in groups:
-        row = group[0].name.rpartition("_seed")[0] or group[0].name
-        seeds = [run.name.rpartition("_seed")[2] for run in group]
-        word = re.sub(r"[^A-Za-z0-9.=-]+", "_", row).strip("_")[:80]
-        names.append("_".join([word, *(f"seed{seed}" for seed in seeds)]))
-    return [name if name not in names[:at] else f"{name}_{at + 1}" for at, name in enumerate(names)]
-
-
-def _groups(runs: Iterable[NamedRun]) -> list[list[NamedRun]]:
-    """Groups of at most two runs that differ in their seed alone."""
-    alike = defaultdict(list)
-    for run in runs:
-        alike[json.dumps(comparable(read_config(run.folder / "config.yaml")), sort_keys=True)].append(run)
-    return [group[i : i + TOGETHER] for group in alike.values() for i in range(0, len(group), TOGETHER)]
 
 
 def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:

@@ -1,7 +1,7 @@
 """Statistics of failures and of times to success over a handful of runs, by scipy."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,20 +59,6 @@ class Times:
     def end(self) -> float:
         """The last time at which anything is known."""
         return max([*self.events, *self.censored])
-
-    @classmethod
-    def of(cls, runs: Iterable[tuple[float, bool]]) -> "Times":
-        """The times of some `runs()`."""
-        known = list(runs)
-        return cls([time for time, had in known if had], [time for time, had in known if not had])
-
-    def runs(self) -> list[tuple[float, bool]]:
-        """The time of every run, and whether it had the event."""
-        return [*((time, True) for time in self.events), *((time, False) for time in self.censored)]
-
-    def until(self, end: float) -> "Times":
-        """The times as they were known at an earlier end."""
-        return Times.of((min(time, end), had and time <= end) for time, had in self.runs())
 
 
 def _censored(times: Times) -> "CensoredData":
@@ -134,15 +120,20 @@ def log_rank(ours: Times, theirs: Times) -> float:
     from scipy.stats import permutation_test
 
     end = min(ours.end, theirs.end)
-    first, second = ours.until(end).runs(), theirs.until(end).runs()
-    both = [*first, *second]
-    if not any(had for _, had in both):
+    groups = (ours.events, ours.censored, theirs.events, theirs.censored)
+    times = np.array([time for group in groups for time in group])
+    had = np.repeat([True, False, True, False], list(map(len, groups))) & (times <= end)
+    if not had.any():
         return 1.0
 
-    def size(*rows: np.ndarray) -> float:
-        return abs(log_rank_statistic(*(Times.of([both[number] for number in row]) for row in rows)))
+    def known(row: np.ndarray) -> Times:
+        until = np.minimum(times[row], end)
+        return Times(until[had[row]].tolist(), until[~had[row]].tolist())
 
-    numbers = np.arange(len(both))
-    divided = numbers[: len(first)], numbers[len(first) :]
+    def size(*rows: np.ndarray) -> float:
+        return abs(log_rank_statistic(*map(known, rows)))
+
+    numbers = np.arange(len(times))
+    divided = numbers[: len(ours)], numbers[len(ours) :]
     rng = np.random.default_rng(0)
     return float(permutation_test(divided, size, n_resamples=DRAWS, alternative="greater", rng=rng).pvalue)

@@ -44,8 +44,8 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
         for which, seed in ends:
             folder = Path(next(each.folder or "" for each in cell.seeds if each.key == seed))
             words = f"{which} seed" if len({key for _, key in ends}) > 1 else "seed"
-            name = f"{cell.row}_seed{seed}".replace(" of data ", "_data")
-            chosen.setdefault(folder, NamedRun(f"{cell.row}, {words} {seed}", folder, name))
+            label, number = f"{cell.row}, {words} {seed}", str(seed).replace(" of data ", "_data")
+            chosen.setdefault(folder, NamedRun(label, folder, cell.row, number))
     if not chosen:
         raise TableError("there is no number to draw")
     quantity = picture.quantity or "norms"
@@ -74,10 +74,8 @@ KINDS: Mapping[str, Callable[[Table, Picture, Path], Drawn]] = {
 def remove_former_pictures(out: Path, drawn: set[str]) -> None:
     """Removes the pictures that an earlier report in this folder names and this one has not drawn."""
     try:
-        former = {figure.file for figure in read_report(out / "report.json").figures} - drawn
+        former = {out / figure.file for figure in read_report(out / "report.json").figures if figure.file not in drawn}
     except ReportError:
         return
-    for name in former:
-        file = out / name
-        if file.name == name and file.suffix == ".png" and file.is_file():
-            file.unlink()
+    for file in former & set(out.glob("*.png")):
+        file.unlink()

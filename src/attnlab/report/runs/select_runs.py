@@ -284,18 +284,12 @@ def require_runs(selection: RunSelection) -> RunSelection:
     counting = selection.report is not None and selection.report.success is not None
     if any(run.state == "finished" or (counting and run.diverged) for run in selection.runs):
         return selection
-    left_out = f"; {selection.left_out}" if selection.left_out else ""
-    if not selection.runs:
-        skipped = f"; skipped: {selection.skipped[0]}" if selection.skipped else ""
-        if left_out:
-            raise TableError(f"runs={selection.name}: no run there that was trained in earnest{left_out}{skipped}")
+    examples = [*(f"{run.folder}: {run.reason}" for run in selection.runs if run.reason), *selection.skipped][:1]
+    if not selection.runs and not selection.left_out:
         near = None if Path(selection.name).exists() else folder_like(Path(selection.name))
-        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){skipped}{hint(near)}"
-        raise ConfigError([problem], "report.py")
+        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){hint(near)}"
+        raise ConfigError(["; ".join([problem, *examples])], "report.py")
     states = Counter(run.state for run in selection.runs)
-    by_state = ", ".join(f"{count} {state}" for state, count in states.items())
-    example = next((f" ({run.folder}: {run.reason})" for run in selection.runs if run.reason), "")
-    then = f"; {selection.command}" if selection.command else ""
-    raise TableError(
-        f"{selection.name}: no finished run among {len(selection.runs)} ({by_state}){example}{left_out}{then}"
-    )
+    counts = f"among {len(selection.runs)} ({', '.join(f'{count} {state}' for state, count in states.items())})"
+    problem = f"{selection.name}: no finished run {counts if states else 'there'}"
+    raise TableError("; ".join(filter(None, [problem, *examples, selection.left_out, selection.command])))

@@ -2,14 +2,15 @@
 tests count data sets, each with the mean of its seeds.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 from attnlab.learn.metric_units import unit_of
-from attnlab.report.analysis_record import DATA_SEEDS, ReportSeed
-from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired
+from attnlab.report.analysis_record import DATA_SEEDS, DataSeedMean, DataSeedSpread, ReportSeed
+from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired, sd
 
 
 def by_data_seed(seeds: Sequence[ReportSeed]) -> dict[int | None, dict[int | str, float]]:
@@ -25,6 +26,22 @@ def mean_over_data(seeds: Sequence[ReportSeed]) -> float | None:
     """The mean over data sets of their means over seeds; None without a number."""
     means = [mean(list(values.values())) for values in by_data_seed(seeds).values()]
     return mean(means) if means else None
+
+
+def spread_on_data(row: str, column: str, seeds: Sequence[ReportSeed]) -> DataSeedSpread | None:
+    """The means of a cell by data seed, and the spreads between seeds and between data sets; None without a number."""
+    sets = {data: list(values.values()) for data, values in by_data_seed(seeds).items() if data is not None}
+    if not sets:
+        return None
+    means = [DataSeedMean(data_seed=data, mean=mean(values), n=len(values)) for data, values in sets.items()]
+    # pooled over data sets by their degrees of freedom
+    free = sum(len(values) - 1 for values in sets.values())
+    squares = [(value - mean(values)) ** 2 for values in sets.values() for value in values]
+    within = math.sqrt(math.fsum(squares) / free) if free else None
+    # the variance of a mean over n seeds is that of one seed divided by n
+    expected = None if within is None else within * math.sqrt(mean([1 / each.n for each in means]))
+    between = sd([each.mean for each in means])
+    return DataSeedSpread(row=row, column=column, means=means, within=within, between=between, expected=expected)
 
 
 def paired_on_data(
