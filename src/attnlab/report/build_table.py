@@ -1,6 +1,6 @@
 """Builds a table from runs: rows by values of keys, columns by metrics, means over seeds, published values."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -16,7 +16,7 @@ from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.chosen_value import chosen_cell, require_validation
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.runs.read_runs import FoundRun, meets, runs_by_row, short_name
+from attnlab.report.runs.read_runs import FoundRun, grouped, meets, runs_by_row, short_name
 from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import with_test_sets
@@ -29,15 +29,15 @@ def columns_of(report: Report) -> list[Column]:
     Raises:
         TableError: a column is neither a metric nor a metric with conditions.
     """
-    found = []
-    for name, given in report.columns.items():
+    columns = []
+    for name, value in report.columns.items():
         # not checked yet: a report block takes any values here
-        parts: Any = {"metric": given} if isinstance(given, str) else given
+        parts: Any = {"metric": value} if isinstance(value, str) else value
         known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
         if not known or not isinstance(parts.get("metric"), str):
-            raise TableError(f"report.columns.{name}={show(given)}: expected a metric, or metric: ... and where: ...")
-        found.append(column_of(str(name), parts["metric"], parts.get("where")))
-    return found
+            raise TableError(f"report.columns.{name}={show(value)}: expected a metric, or metric: ... and where: ...")
+        columns.append(column_of(str(name), parts["metric"], parts.get("where")))
+    return columns
 
 
 def make_table(report: Report, runs: Sequence[FoundRun], published: Published | None = None) -> Table:
@@ -66,10 +66,8 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
 
 def _with_several_data(runs: Sequence[FoundRun]) -> set[str]:
     """The names of tasks whose runs differ in their data seeds."""
-    found = defaultdict(set)
-    for run in runs:
-        found[run.config["task"]["name"]].add(run.data_seed)
-    return {task for task, seeds in found.items() if len(seeds) > 1}
+    seeds = grouped((run.data_seed, run.config["task"]["name"]) for run in runs)
+    return {task for task, numbers in seeds.items() if len(set(numbers)) > 1}
 
 
 def _cell(
@@ -85,16 +83,16 @@ def _cell(
     Args:
         varied: names of tasks with several data seeds.
     """
-    groups = defaultdict(list)
-    for run in runs:
-        groups[", ".join(f"{key}={show(setting(key, run.config))}" for key in report.best_over)].append(run)
-    found = {}
+    groups = grouped(
+        (run, ", ".join(f"{key}={show(setting(key, run.config))}" for key in report.best_over)) for run in runs
+    )
+    cells = {}
     for chosen, members in groups.items():
         _require_one_setting(row, column, members)
         members = sorted(members, key=lambda run: (run.data_seed or 0, run.seed))
         seeds = [_seed(run, column.metric, run.config["task"]["name"] in varied) for run in members]
-        found[chosen] = cell_of(row, column, seeds, published, chosen)
-    return chosen_cell(report, found, groups)
+        cells[chosen] = cell_of(row, column, seeds, published, chosen)
+    return chosen_cell(report, cells, groups)
 
 
 def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
@@ -110,8 +108,8 @@ def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
 def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
     """Checks that the runs of a mean differ in their seeds and data seeds only."""
     flat = [run.settings for run in runs]
-    first, all_keys = flat[0], dict.fromkeys(key for one in flat for key in one)
-    keys = sorted(key for key in all_keys if any(one.get(key) != first.get(key) for one in flat))
+    first, all_keys = flat[0], set().union(*flat)
+    keys = sorted(key for key in all_keys if any(settings.get(key) != first.get(key) for settings in flat))
     if keys:
         add = "model" if any(key.startswith("model.") for key in keys) else keys[0]
         raise TableError(
@@ -126,16 +124,14 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
 
 def _require_one_data(runs: Sequence[FoundRun]) -> None:
     """Checks that runs with the same task settings that count were trained and tested on the same data, by its hash."""
-    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        if (run.state == "finished" or run.diverged) and (data := run.data.get("hash")):
-            found[unique_text(run.config["task"])][str(data)].append(short_name(run.folder))
-    for by_data in found.values():
+    trained = [run for run in runs if (run.state == "finished" or run.diverged) and run.data.get("hash")]
+    for alike in grouped((run, unique_text(run.config["task"])) for run in trained).values():
+        by_data = grouped((short_name(run.folder), str(run.data["hash"])) for run in alike)
         if len(by_data) > 1:
-            told = "; ".join(f"data {name}: {listed(folders, 4)}" for name, folders in by_data.items())
+            folders = "; ".join(f"data {name}: {listed(names, 4)}" for name, names in by_data.items())
             raise TableError(
-                f"runs on different data would meet in a mean or difference ({told}); train them anew on one, or name "
-                "fewer runs (a task whose data changes needs another version)"
+                f"runs on different data would meet in a mean or difference ({folders}); train them anew on one, or "
+                "name fewer runs (a task whose data changes needs another version)"
             )
 
 

@@ -111,21 +111,20 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     folders = folder_words(argv, ("runs", "diagnose"))
     line = read_options(ReportOptions, argv, folders)
     keys, others = [option.name for option in fields(ReportOptions)], [word.partition("=")[0] for word in line.others]
-    given = {word.partition("=")[0] for word in argv}
-    found = line.problems
+    sources = {word.partition("=")[0] for word in argv} & {"experiment", "runs"}
+    problems = line.problems
     of_train = {word for word in others if re.split(r"[./]", word.lstrip("+~"))[0] in sections()}
-    asked = given & {"experiment", "runs"} or of_train
-    if (len(given & {"experiment", "runs"}) > 1 or not asked) and not folders:
+    if (len(sources) > 1 or not (sources or of_train)) and not folders:
         near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
-        found.append(f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
-    elif "runs" in given:
+        problems.append(f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
+    elif "runs" in sources:
         # other words narrow the runs
         for word in line.others:
             option = nearest(word.partition("=")[0], keys)
             if option is not None or "=" not in word.strip("="):
-                found.append(f"{word}: not known with runs={hint(option)}")
-    if found:
-        raise ConfigError(found, "report.py")
+                problems.append(f"{word}: not known with runs={hint(option)}")
+    if problems:
+        raise ConfigError(problems, "report.py")
     return line
 
 
@@ -135,7 +134,11 @@ def _report(argv: Sequence[str]) -> int:
     line = _options(argv)
     options = line.complete()
     with unpacked_archives(options.runs) as unpacked:
-        return _make(line, options, _selection(options, line.others, unpacked))
+        if options.runs is None:
+            selection = select_jobs(options.experiment, line.others)
+        else:
+            selection = select_glob(options.runs, line.others, options.include is not None, unpacked)
+        return _make(line, options, require_runs(selection))
 
 
 def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: RunSelection) -> int:
@@ -182,17 +185,6 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
     return 0
 
 
-def _selection(options: ReportOptions, words: Sequence[str], unpacked: Path | None) -> RunSelection:
-    """The runs of the report, at least one of them finished.
-
-    Args:
-        unpacked: the folder of the runs of archives, if there are any.
-    """
-    if options.runs is None:
-        return require_runs(select_jobs(options.experiment, words))
-    return require_runs(select_glob(options.runs, words, options.include is not None, unpacked))
-
-
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
     """The table, with the rows, columns and figures of the options."""
     report = plain_report(selection, options.rows or selection.rows, options.columns)
@@ -235,13 +227,13 @@ def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[
     """Draws the figures of a report; returns sentences on the ones that cannot be drawn."""
     from attnlab.report.figures.draw_figures import draw, remove_former_pictures
 
-    found, undrawn = [], []
+    figures, undrawn = [], []
     for number, picture in enumerate(table.report.figures, start=1):
         try:
             drawn = draw(table, picture, out, number)
         except UserError as error:
             undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
         else:
-            found += [records.ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
-    remove_former_pictures(out, {figure.file for figure in found})
-    return found, undrawn
+            figures += [records.ReportFigure(file=path.name, caption=caption) for path, caption in drawn]
+    remove_former_pictures(out, {figure.file for figure in figures})
+    return figures, undrawn

@@ -12,7 +12,7 @@ from attnlab.report.published_numbers import Value
 from attnlab.report.report_record import Cell, ReportFile
 
 NOTHING = (None, None)
-OUTCOME = tuple(one.name for one in fields(RunOutcome) if one.name != "seed")
+OUTCOME = tuple(part.name for part in fields(RunOutcome) if part.name != "seed")
 
 
 def cell_lines(report: ReportFile) -> list[dict[str, Any]]:

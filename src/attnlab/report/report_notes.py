@@ -1,7 +1,7 @@
 """Notes of a report: runs without a number, cost, hardware, commits, data, tested weights."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from attnlab.report.chosen_value import chosen_sentences, row_sentences
 from attnlab.report.declarations.declared_runs import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.report_record import Origin
-from attnlab.report.runs.read_runs import runs_by_row, short_name
+from attnlab.report.runs.read_runs import grouped, runs_by_row, short_name
 from attnlab.report.statistics.length_breakdown import warnings
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
@@ -25,30 +25,25 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
 
     Cells of one row whose seeds lack a number for the same reason share a sentence.
     """
-    found: dict[tuple[str, str, str | None, tuple[int, ...]], list[str]] = defaultdict(list)
     measured = [cell for cell in table.each() if not cell.column.of]
-    for cell in measured:
-        by_state: dict[tuple[str, str | None], list[int]] = defaultdict(list)
-        for seed in cell.seeds:
-            if seed.value is None:
-                by_state[seed.named_state, seed.reason].append(cast(int, seed.key))
-        for (state, reason), seeds in by_state.items():
-            found[cell.row, state, reason, tuple(seeds)].append(cell.column.name)
+    columns = grouped(
+        (cell.column.name, (cell.row, *why, tuple(keys)))
+        for cell in measured
+        for why, keys in grouped(
+            (cast(int, seed.key), (seed.named_state, seed.reason)) for seed in cell.seeds if seed.value is None
+        ).items()
+    )
     whole = Counter(cell.row for cell in measured)
     lines = [
-        f"{row}{'' if len(names) == whole[row] else f', {listed(names)}'}: {state}, {_seeds(seeds)}{_because(reason)}"
-        for (row, state, reason, seeds), names in found.items()
+        f"{row}{'' if len(names) == whole[row] else f', {listed(names)}'}: {state}, "
+        f"seed{'s' if len(set(keys)) > 1 else ''} {', '.join(map(str, sorted(set(keys))))}{_because(reason)}"
+        for (row, state, reason, keys), names in columns.items()
     ]
     # runs in no cell, such as runs with other values of best_over
     shown = {seed.folder for cell in measured for seed in cell.seeds}
     others = [run for run in table.runs if run.state != "finished" and str(run.folder) not in shown]
     lines += [f"{short_name(run.folder)}: {run.state}{_because(run.reason)}" for run in others]
-    return [*lines, *(f"skipped {one}" for one in skipped)]
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    numbers = sorted(set(seeds))
-    return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    return [*lines, *(f"skipped {folder}" for folder in skipped)]
 
 
 def _because(reason: str | None) -> str:
@@ -84,20 +79,16 @@ def notes(table: Table) -> list[str]:
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
     lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
-    lines += [*warnings(table.each(), table.by_folder), *_mixed(table)]
+    lines += warnings(table.each(), table.by_folder)
+    success = table.report.success
+    mixed = mixed_seeds(table, success.column, table.cells) if success else ""
+    lines += [f"in {success.column}, {mixed}"] if success and mixed else []
     lines += _distinct(debug_note(run.result) for run in runs)
     torn = [f"{short_name(run.folder)} ({run.damaged})" for run in runs if run.damaged]
     lines += [f"left out of metrics.csv: {listed(torn)}"] if torn else []
     if table.published is not None and (trials := table.published.trials):
         lines.append(f"published values are means over {trials} trials ({table.published.paper})")
     return lines
-
-
-def _mixed(table: Table) -> list[str]:
-    """A sentence on the rows whose seeds fail and succeed."""
-    success = table.report.success
-    mixed = mixed_seeds(table, success.column, table.cells) if success else ""
-    return [f"in {success.column}, {mixed}"] if success and mixed else []
 
 
 def _distinct(values: Iterable[Any]) -> list[str]:
@@ -107,12 +98,10 @@ def _distinct(values: Iterable[Any]) -> list[str]:
 
 def flow_line(table: Table) -> str:
     """The counts of all rows in one line, rows with equal counts together."""
-    rows: dict[tuple[int, ...], list[str]] = defaultdict(list)
-    for one in table.row_runs():
-        rows[one.started, one.diverged, one.finished, one.used].append(one.row)
+    rows = grouped((row.row, (row.started, row.diverged, row.finished, row.used)) for row in table.row_runs())
     # names of rows hold commas where several keys make a row
-    told = [f"{'/'.join(map(str, counts))} ({listed(names, 8, separator='; ')})" for counts, names in rows.items()]
-    return f"runs of each row started/diverged/finished/used: {'; '.join(told)}"
+    groups = [f"{'/'.join(map(str, counts))} ({listed(names, 8, separator='; ')})" for counts, names in rows.items()]
+    return f"runs of each row started/diverged/finished/used: {'; '.join(groups)}"
 
 
 def origin(table: Table) -> Origin:
@@ -121,11 +110,11 @@ def origin(table: Table) -> Origin:
     hardware = [run.result.get("hardware", {}) for run in runs]
     machines = [f"{h.get('gpu') or h.get('cpu')}, {counted(h.get('threads'), 'thread')}" for h in hardware if h]
     versions = [run.result.get("versions", {}) for run in runs]
-    packages = dict.fromkeys(name for one in versions for name in one)
+    packages = dict.fromkeys(name for known in versions for name in known)
     return Origin(
         runs=len(runs),
         seconds=math.fsum(run.value("seconds") or 0.0 for run in runs),
         commits=sorted({commit_text(run.result.get("git", {})) for run in runs}),
         hardware=_distinct(machines),
-        versions={name: ", ".join(_distinct(one.get(name) for one in versions)) for name in packages},
+        versions={name: ", ".join(_distinct(known.get(name) for known in versions)) for name in packages},
     )

@@ -226,5 +226,5 @@ def report_text(report: ReportFile) -> str:
 
 def _fields(record: Record) -> dict[str, Any]:
     """The fields of a record by name; `asdict` would copy all values in it."""
-    content = {one.name: getattr(record, one.name) for one in fields(cast(Any, record)) if one.metadata != LIVE}
+    content = {part.name: getattr(record, part.name) for part in fields(cast(Any, record)) if part.metadata != LIVE}
     return content | {"column": record.column.name} if isinstance(record, Cell) else content

@@ -29,21 +29,21 @@ def with_shortcuts(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
     Args:
         runs: of the table, by their folders (`Table.by_folder`).
     """
-    found: dict[str, Cell] = {}
+    complete: dict[str, Cell] = {}
     for name, cell in cells.items():
         metric = cell.column.metric
-        parts = [found[part].shortcuts for part in cell.column.of]
+        parts = [complete[part].shortcuts for part in cell.column.of]
         known = parts or list(filter(None, (shortcuts_of(metric, run) for run in cell.measured(runs))))
         each = [dict(part) for part in known]
-        shared = [one for one in each[0] if all(one in part for part in each)] if each else []
-        means = [(one, mean([part[one] for part in each])) for one in shared]
-        found[name] = replace(cell, shortcuts=best_first(metric, means))
-    return found
+        shared = [shortcut for shortcut in each[0] if all(shortcut in part for part in each)] if each else []
+        means = [(shortcut, mean([part[shortcut] for part in each])) for shortcut in shared]
+        complete[name] = replace(cell, shortcuts=best_first(metric, means))
+    return complete
 
 
 def reached_by_shortcut(success: Success, cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
     """A sentence on the shortcuts that reach the threshold of success, in its column or in its validation."""
-    said = {
+    reached = {
         f"{name} has {number(value, cell.column.unit)} {unit_of(metric).sign}".rstrip() + f" in {metric}": None
         for cell in cells
         if cell.column.name == success.column
@@ -53,4 +53,4 @@ def reached_by_shortcut(success: Success, cells: Iterable[Cell], runs: Mapping[s
         if reaches(success, value)
     }
     warning = "the threshold is not above a shortcut, so that runs that have learned nothing count as successful"
-    return [f"{warning}: {'; '.join(said)}"] if said else []
+    return [f"{warning}: {'; '.join(reached)}"] if reached else []

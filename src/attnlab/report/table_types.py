@@ -115,11 +115,11 @@ class Table:
             for row, runs in runs_by_row(self.report, self.runs).items()
         ]
 
-    def require_row(self, given: str, row: str) -> None:
-        """Raises a ConfigError that opens with `given` if there is no such row."""
+    def require_row(self, word: str, row: str) -> None:
+        """Raises a ConfigError that opens with a word of the command if there is no such row."""
         if row not in self.cells:
             rows = list(self.cells)
-            raise ConfigError([f"{given}: no such row{hint(nearest(row, rows))}; rows: {listed(rows)}"], "report.py")
+            raise ConfigError([f"{word}: no such row{hint(nearest(row, rows))}; rows: {listed(rows)}"], "report.py")
 
     @property
     def highlight(self) -> str | None:
@@ -127,7 +127,7 @@ class Table:
 
         A report that is narrowed to other rows has none.
         """
-        named = self.report.highlight or next((one.row for one in self.report.hypotheses), None)
+        named = self.report.highlight or next((claim.row for claim in self.report.hypotheses), None)
         return named if named in self.cells else None
 
     def comparisons(self, against: str | None = None) -> list[Comparison]:

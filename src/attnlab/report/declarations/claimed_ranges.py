@@ -34,15 +34,15 @@ class ClaimedRange:
         return (high <= self.low or self.high <= low) if self.is_open else (high < self.low or self.high < low)
 
 
-def claimed_range(asked: Hypothesis, metric: str) -> ClaimedRange:
+def claimed_range(claim: Hypothesis, metric: str) -> ClaimedRange:
     """The range of a hypothesis on a difference."""
-    sign = -1 if asked.direction == "lower" or (asked.direction == "better" and lower_is_better(metric)) else 1
-    if asked.within is not None:
-        return ClaimedRange(-asked.within, asked.within)
-    if asked.not_worse_by is not None:
-        end, is_open = -asked.not_worse_by, False
+    sign = -1 if claim.direction == "lower" or (claim.direction == "better" and lower_is_better(metric)) else 1
+    if claim.within is not None:
+        return ClaimedRange(-claim.within, claim.within)
+    if claim.not_worse_by is not None:
+        end, is_open = -claim.not_worse_by, False
     else:
-        end, is_open = asked.at_least or 0.0, asked.at_least is None
+        end, is_open = claim.at_least or 0.0, claim.at_least is None
     return ClaimedRange(end, math.inf, is_open) if sign > 0 else ClaimedRange(-math.inf, -end, is_open)
 
 
@@ -84,7 +84,7 @@ def _one_sided(pair: PairedDifference, claimed: ClaimedRange) -> tuple[float, fl
     return max(above_low, below_high), min(below_low, above_high)
 
 
-def undecided_text(pair: PairedDifference, asked: Hypothesis, claimed: ClaimedRange, unit: str) -> str:
+def undecided_text(pair: PairedDifference, claim: Hypothesis, claimed: ClaimedRange, unit: str) -> str:
     """Why a claim is undecided, in words: diverged runs, else the smallest difference that so many seeds show."""
     if _diverged_outside(pair, claimed):
         return "a diverged run differs by more than any margin"
@@ -94,10 +94,10 @@ def undecided_text(pair: PairedDifference, asked: Hypothesis, claimed: ClaimedRa
             return "so few runs show no difference by ranks: more seeds are needed"
         return f"with so many runs a verdict needs a row that is better in {math.ceil(100 * share)} % of the pairs"
     # equivalence needs both ends
-    power = (1 + POWER) / 2 if asked.within is not None else POWER
+    power = (1 + POWER) / 2 if claim.within is not None else POWER
     size = smallest_shown(pair.differences, pair.tests, power)
-    is_margin = asked.within is not None or asked.not_worse_by is not None
+    is_margin = claim.within is not None or claim.not_worse_by is not None
     what, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
-    shown = number(size + (asked.at_least or 0.0), unit)
+    shown = number(size + (claim.at_least or 0.0), unit)
     units = f"{len(pair.by_seed)} {pair.units or 'seeds'}"
     return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{condition}"

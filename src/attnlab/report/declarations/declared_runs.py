@@ -24,14 +24,14 @@ Record = tuple[Report, Mapping[str, Any]]
 """an analysis that a run was begun under, and the state of the repository"""
 
 
-def declaration(table: Table, asked: Hypothesis, runs: Sequence[FoundRun]) -> tuple[str, list[Report]]:
+def declaration(table: Table, claim: Hypothesis, runs: Sequence[FoundRun]) -> tuple[str, list[Report]]:
     """Whether runs were begun under a hypothesis, in words, and the reports that they were begun under.
 
     The words name the commits, and what has changed since. The reports have the table's seeds where runs recorded none;
     the table's own report is the only one where no run was begun under the hypothesis. There are none without seeds.
     """
     now = table.report
-    by_run = [[record for record in _records(run) if _asks(record[0], asked, now)] for run in runs]
+    by_run = [[record for record in _records(run) if _asks(record[0], claim, now)] for run in runs]
     # of several records of a run, the nearest to the present analysis
     nearest = [min(records, key=lambda record: len(_changed(record[0], now))) for records in by_run if records]
     reports = [
@@ -58,18 +58,18 @@ def declared_hypotheses(table: Table) -> list[Hypothesis]:
     return hypotheses
 
 
-def _asks(then: Report, asked: Hypothesis, now: Report) -> bool:
+def _asks(then: Report, claim: Hypothesis, now: Report) -> bool:
     """Whether a report has a hypothesis, on the same rows, numbers and choice of runs as the present one."""
 
     def subject(report: Report) -> list[Any]:
-        success = report.success if asked.fails_less_than else None
-        name = success.column if success else asked.column
+        success = report.success if claim.fails_less_than else None
+        name = success.column if success else claim.column
         average = report.average if report.average and report.average.name == name else None
         columns = [report.columns.get(column) for column in (average.of if average else [str(name)])]
-        rows = {values: row for values, row in report.row_names.items() if row in (asked.row, asked.other)}
+        rows = {values: row for values, row in report.row_names.items() if row in (claim.row, claim.other)}
         return [report.rows, rows, columns, average, success, report.best_over, report.chosen_by]
 
-    return asked in then.hypotheses and subject(then) == subject(now)
+    return claim in then.hypotheses and subject(then) == subject(now)
 
 
 def _changed(then: Report, now: Report) -> list[str]:

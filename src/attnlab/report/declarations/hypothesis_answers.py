@@ -47,42 +47,42 @@ from attnlab.report.table_types import Table
 
 def answers(table: Table) -> list[HypothesisAnswer]:
     """The answers to all hypotheses of a table's report."""
-    asked = table.report.hypotheses
+    claims = table.report.hypotheses
     # hypotheses that were declared and are no longer asked count as well
-    tests = len(asked) + sum(claim not in asked for claim in declared_hypotheses(table))
-    return [_answer(table, claim, tests) for claim in asked]
+    tests = len(claims) + sum(claim not in claims for claim in declared_hypotheses(table))
+    return [_answer(table, claim, tests) for claim in claims]
 
 
-def _answer(table: Table, asked: Hypothesis, tests: int) -> HypothesisAnswer:
+def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
     """Verdict, reason and numbers of one hypothesis.
 
     Args:
         tests: the number of hypotheses that are corrected for.
     """
     success = table.report.success
-    name = success.column if asked.fails_less_than and success else asked.column
+    name = success.column if claim.fails_less_than and success else claim.column
     column = next(column for column in table.columns if column.name == name)
-    cells = {row: table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)}
+    cells = {row: table.cells.get(row, {}).get(column.name) for row in (claim.row, claim.other)}
     rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
     runs = [table.by_folder[str(seed.folder)] for seeds in rows.values() for seed in seeds if has_outcome(seed)]
-    declared, reports = declaration(table, asked, runs)
-    seeds = compared_seeds(table, rows, reports, is_paired=not asked.fails_less_than)
+    declared, reports = declaration(table, claim, runs)
+    seeds = compared_seeds(table, rows, reports, is_paired=not claim.fails_less_than)
     answer = HypothesisAnswer(
-        row=asked.row,
-        than=asked.other,
+        row=claim.row,
+        than=claim.other,
         column=column.name,
         verdict=UNDECIDED,
         reason="",
-        claim=_claim(asked, column),
+        claim=_claim(claim, column),
         declared=declared,
         runs=seeds.runs,
     )
     if without := [row for row, members in rows.items() if not any(map(has_outcome, members))]:
         return replace(answer, reason=f"no run of {' and '.join(without)} has a number")
-    if asked.fails_less_than:
+    if claim.fails_less_than:
         answer = _of_failures(answer, table, seeds, tests)
     else:
-        answer = _of_difference(answer, table, asked, column, seeds, tests)
+        answer = _of_difference(answer, table, claim, column, seeds, tests)
         mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
         answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
     if barred := _barred(table, seeds, runs):
@@ -103,29 +103,29 @@ def _barred(table: Table, seeds: ComparedSeeds, runs: Sequence[FoundRun]) -> str
     return "; ".join(reasons)
 
 
-def _claim(asked: Hypothesis, column: Column) -> str:
+def _claim(claim: Hypothesis, column: Column) -> str:
     """A hypothesis in words."""
-    row, other, name = asked.row, asked.other, column.name
-    if asked.fails_less_than:
+    row, other, name = claim.row, claim.other, column.name
+    if claim.fails_less_than:
         return f"{row} fails less than {other} in {name}"
-    if asked.within is not None:
-        return f"{row} and {other} differ by at most {asked.within:g} in {name}"
-    if asked.not_worse_by is not None:
-        return f"{row} is not worse than {other} in {name} by more than {asked.not_worse_by:g}"
-    size = "" if asked.at_least is None else f" by at least {asked.at_least:g}"
-    return f"{row} is {asked.direction} than {other} in {name}{size}"
+    if claim.within is not None:
+        return f"{row} and {other} differ by at most {claim.within:g} in {name}"
+    if claim.not_worse_by is not None:
+        return f"{row} is not worse than {other} in {name} by more than {claim.not_worse_by:g}"
+    size = "" if claim.at_least is None else f" by at least {claim.at_least:g}"
+    return f"{row} is {claim.direction} than {other} in {name}{size}"
 
 
 def _of_difference(
-    answer: HypothesisAnswer, table: Table, asked: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
+    answer: HypothesisAnswer, table: Table, claim: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
 ) -> HypothesisAnswer:
     """The answer to a hypothesis on a column."""
-    pair = paired_on_data(seeds.rows[asked.row], seeds.rows[asked.other], column.metric, tests)
+    pair = paired_on_data(seeds.rows[claim.row], seeds.rows[claim.other], column.metric, tests)
     used = min(row.used for row in seeds.runs)
     if pair is None:
         reason = "all runs diverged" if used > 1 else f"{counted(used, 'common seed')}, a test needs {FEWEST}"
         return replace(answer, reason=reason)
-    claimed, unit = claimed_range(asked, column.metric), column.unit
+    claimed, unit = claimed_range(claim, column.metric), column.unit
     answer = replace(answer, difference=pair.mean, low=pair.low, high=pair.high, reason=_numbers(pair, unit))
     if not pair.is_tested:
         held = sum(map(claimed.holds, pair.differences))
@@ -135,9 +135,9 @@ def _of_difference(
     p, decided = p_value(pair, claimed), verdict(pair, claimed)
     reasons = [answer.reason, *_p_texts(p, tests)]
     if decided == UNDECIDED:
-        reasons.append(undecided_text(pair, asked, claimed, unit))
+        reasons.append(undecided_text(pair, claim, claimed, unit))
     unlearned = _unlearned(table, column, seeds, tests)
-    says_nothing = _is_of_equal_rows(decided, asked, claimed, unlearned)
+    says_nothing = _is_of_equal_rows(decided, claim, claimed, unlearned)
     if says_nothing or len(unlearned) == len(seeds.rows):
         reasons.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
         decided = UNDECIDED if says_nothing else decided
@@ -187,14 +187,14 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     return replace(answer, verdict=decided, reason="; ".join(reasons), p=p, corrected=corrected)
 
 
-def _is_of_equal_rows(decided: str, asked: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
+def _is_of_equal_rows(decided: str, claim: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
     """Whether a verdict is one that equal rows have, of rows that have learned nothing, which are equal whatever they
     are; a row that is not worse than another one may be compared with one that has learned nothing."""
     if decided == UNDECIDED or (decided == SUPPORTED) != claimed.holds(0.0):
         return False
     if decided == REFUTED:
-        return asked.row in unlearned and asked.other in unlearned
-    return asked.row in unlearned or (asked.not_worse_by is None and asked.other in unlearned)
+        return claim.row in unlearned and claim.other in unlearned
+    return claim.row in unlearned or (claim.not_worse_by is None and claim.other in unlearned)
 
 
 def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> dict[str, str]:

@@ -67,8 +67,8 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     Raises:
         TableError: there is no hypothesis, none has a number, or there are too many.
     """
-    asked = table.report.hypotheses
-    lines = {answer.said: _line(table, claim, answer) for claim, answer in zip(asked, table.answers, strict=True)}
+    claims = table.report.hypotheses
+    lines = {answer.said: _line(table, claim, answer) for claim, answer in zip(claims, table.answers, strict=True)}
     if not lines:
         raise TableError("the experiment declares no hypothesis")
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))
@@ -91,15 +91,15 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
     return finished(figure, path, table, f"declared hypotheses with their intervals; {note}")
 
 
-def _line(table: Table, asked: Hypothesis, answer: HypothesisAnswer) -> Line:
+def _line(table: Table, claim: Hypothesis, answer: HypothesisAnswer) -> Line:
     """A hypothesis with its published effect."""
     column = next(column for column in table.columns if column.name == answer.column)
-    if asked.fails_less_than:
+    if claim.fails_less_than:
         return Line(answer, column.unit, None, None)
-    cells = [table.cells.get(row, {}).get(column.name) for row in (asked.row, asked.other)]
+    cells = [table.cells.get(row, {}).get(column.name) for row in (claim.row, claim.other)]
     ours, theirs = (cell.published_number if cell else None for cell in cells)
     published = None if ours is None or theirs is None else ours - theirs
-    return Line(answer, column.unit, claimed_range(asked, column.metric), published)
+    return Line(answer, column.unit, claimed_range(claim, column.metric), published)
 
 
 def _handles(lines: Collection[Line]) -> list[Any]:

@@ -18,8 +18,6 @@ from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFi
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files in the folder of a section that are linked"""
-Shown = tuple[Path, str]
-"""a picture file and its caption"""
 Link = tuple[str, str]
 """the name of a file and its address"""
 
@@ -108,23 +106,37 @@ class Page:
     def _add(self, folder: Path, source: str) -> None:
         """Adds the content of a folder, if it has any."""
         report, title, text = self._read(folder)
-        pictures = sorted(folder.glob("*.png"))
-        with_numbers = [picture for picture in pictures if picture.with_suffix(".csv").exists()]
         if report is not None:
             self._owners[folder], first = None, self._first.setdefault(repr(report), folder)
             if first != folder:
                 self.skipped.append(f"skipped {folder}: its report is that of {first}")
                 return
+            title, name, place = report.title, report.experiment, self.reports
             shown = [(folder / figure.file, figure.caption or figure.file) for figure in report.figures]
-            self._owners[folder] = made = self._section(folder, source, report, report.title, text, shown)
-            self.reports.append(made)
-        elif text is not None or with_numbers:
-            shown = [(picture, "") for picture in (with_numbers if text is None else pictures)]
-            owner = next((parent for parent in folder.parents if parent in self._owners), None)
-            above = self._owners[owner] if owner else None
-            if owner is None or above is not None:
-                section = self._section(folder, source, None, title or folder.name, text, shown, 2 if owner else 1)
-                (self.others if above is None else above.below).append(section)
+        else:
+            pictures, name = sorted(folder.glob("*.png")), folder.name
+            shown = [(file, "") for file in pictures if text is not None or file.with_suffix(".csv").exists()]
+            above = [self._owners[parent] for parent in folder.parents if parent in self._owners]
+            if (text is None and not shown) or above[:1] == [None]:
+                return
+            place = above[0].below if above and above[0] else self.others
+        lower = 1 if place is self.others else 2
+        html, inside = (None, set()) if text is None else rendered(text, folder, self.out, lower)
+        self.pictures += len(inside)
+        shown = [(file, caption) for file, caption in shown if report or file.resolve() not in inside]
+        section = Section(
+            title=title or name,
+            id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section",
+            source=source,
+            report=report,
+            extent=extent(report) if report else {},
+            text=html,
+            pictures=[self._picture(file, folder, caption) for file, caption in shown],
+            files=[self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()],
+            folder="" if folder.is_absolute() else folder.as_posix(),
+        )
+        place.append(section)
+        self._owners |= {folder: section} if report else {}
 
     def _read(self, folder: Path) -> tuple[ReportFile | None, str | None, str | None]:
         """The report of a folder, and title and text of its README.md."""
@@ -141,33 +153,6 @@ class Page:
                 why = getattr(error, "strerror", None) or error
                 self.skipped.append(f"skipped {folder / 'README.md'}: {why}")
         return report, title, text
-
-    def _section(
-        self,
-        folder: Path,
-        source: str,
-        report: ReportFile | None,
-        title: str,
-        text: str | None,
-        shown: list[Shown],
-        lower: int = 2,
-    ) -> Section:
-        """The section of a folder; headings of its text go down by `lower` levels."""
-        html, inside = (None, set()) if text is None else rendered(text, folder, self.out, lower)
-        self.pictures += len(inside)
-        shown = [(file, caption) for file, caption in shown if report or file.resolve() not in inside]
-        name = report.experiment if report else folder.name
-        return Section(
-            title=title,
-            id=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section",
-            source=source,
-            report=report,
-            extent=extent(report) if report else {},
-            text=html,
-            pictures=[self._picture(file, folder, caption) for file, caption in shown],
-            files=[self._link(file) for file in sorted(folder.iterdir()) if file.suffix in DATA and file.is_file()],
-            folder="" if folder.is_absolute() else folder.as_posix(),
-        )
 
     def _picture(self, file: Path, folder: Path, caption: str) -> Picture:
         """A picture; a sentence in `skipped` if it cannot be shown."""

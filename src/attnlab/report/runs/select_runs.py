@@ -78,7 +78,7 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)
     # folders and hardware change no number; seeds are shown, and debug= changes every run
-    keys = {word: word.split("=")[0].lstrip("+") for word in line[bool(name) :]}
+    keys = {word: word.split("=")[0].lstrip("+") for word in words}
     numeric = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
     # swept keys narrow the experiment, other keys change it
     settings = compose_with_hydra(line[: bool(name)])[1] if words else NO_SETTINGS
@@ -87,8 +87,8 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     if report is not None:
         known = {*swept, DATA_SEED, *report.rows, *report.best_over}
         more = [key for key in command.swept if key not in known and _changes_numbers(key)]
-        asked = [word for word, key in keys.items() if key.split(".")[0] == "report"]
-        report = _changed(report, [word for word in numeric if keys[word] not in swept], asked)
+        of_report = [word for word, key in keys.items() if key.split(".")[0] == "report"]
+        report = _changed(report, [word for word in numeric if keys[word] not in swept], of_report)
     flags = ["-m"] if command.swept and settings["mode"] != "MULTIRUN" else []
     return RunSelection(
         name or " ".join(numeric) or "the plain run",
@@ -101,15 +101,15 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     )
 
 
-def _changed(report: Report, settings: Sequence[str], asked: Sequence[str]) -> Report:
+def _changed(report: Report, settings: Sequence[str], of_report: Sequence[str]) -> Report:
     """The report of an experiment of which words change settings, or the report itself."""
     if settings:
         # published numbers hold for the preset's settings only
         changed = " ".join(settings)
         title, protocol = f"{report.title} ({changed})", f"not at the preset's settings: {changed}"
         report = replace(report, published=None, protocol=protocol, title=title)
-    if asked:
-        remark = f"the report block is changed on the command line: {' '.join(asked)}"
+    if of_report:
+        remark = f"the report block is changed on the command line: {' '.join(of_report)}"
         report = replace(report, protocol="; ".join(filter(None, [report.protocol, remark])))
     return report
 
