@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, jobs_of, run_command, settings
+from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, jobs_of, settings
 from support.written_runs import a_run
 
 from attnlab.config.command_line.words import quoted_folder, read_override
@@ -20,6 +20,7 @@ from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import ALLOWED, _job, _own_options
+from attnlab.launch.train_cli import train_main
 from attnlab.report.cli import report_main
 from attnlab.report.runs.select_runs import select_jobs
 from attnlab.run.warm_start_check import from_run_problems
@@ -119,18 +120,21 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED).typed.paths.cache == str(tmp_path / ODD)
 
 
-def test_a_printed_command_pasted_into_a_shell(tmp_path: Path) -> None:
-    """Trains, evaluates and reports below a folder with blanks and brackets, with the printed commands."""
+def test_a_printed_command_pasted_into_a_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluates a run below a folder with blanks and brackets, with the command that its training printed."""
     base = tmp_path / ODD
     words = settings(base, *SMALL_CLEVR, "model=linear", "train.max_steps=2", "train.validate_every=2")
-    done = run_command("train.py", *words)
-    assert done.returncode == 0, done.stderr
-    line = next(line.strip() for line in done.stdout.splitlines() if "evaluate.py" in line)
+    monkeypatch.setattr("sys.argv", ["train.py", *words])
+    assert train_main(words) == 0
+    said = capsys.readouterr().out
+    line = next(line.strip() for line in said.splitlines() if "evaluate.py" in line)
     line = line.replace("python ", f"{shlex.quote(sys.executable)} ", 1)
     pasted = subprocess.run(
         ["sh", "-c", line], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False
     )
     assert pasted.returncode == 0, pasted.stderr
-    folder = Path(re.search(r"run folder: (.*)", done.stdout)[1])
+    folder = Path(re.search(r"run folder: (.*)", said)[1])
     assert folder.is_relative_to(base) and list((folder / "evaluations").glob("*.json"))
     assert f"paths.runs={base}/runs" in shlex.split(json.loads((folder / "result.json").read_text())["command"])

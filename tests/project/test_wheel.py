@@ -1,5 +1,6 @@
 """The wheel: built, installed into a folder of its own, used outside the repository."""
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -9,6 +10,19 @@ import pytest
 from support.small_runs import ROOT, environment
 
 TINY = ("debug=smoke", "trainer.device=cpu", "train.max_steps=2")
+RUNNER = """
+import contextlib, io, json, runpy, sys
+ended = []
+for line in json.loads(sys.argv[1]):
+    sys.argv, code, out, err = line, 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            runpy.run_path(line[0], run_name="__main__")
+        except SystemExit as error:
+            code = error.code or 0
+    ended.append([code, out.getvalue(), err.getvalue()])
+open("ended.json", "w").write(json.dumps(ended))
+"""
 OWN_MODEL = """\
 defaults: [linear, _self_]
 name: mine
@@ -39,10 +53,14 @@ def _pip(*words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _command(installed: Path, folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+def _commands(installed: Path, folder: Path, *lines: tuple[str, ...]) -> list[tuple[int, str, str]]:
+    """Runs installed commands one after the other in one process; the exit code and output of each."""
     env = environment() | {"PYTHONPATH": str(installed)}
-    line = [sys.executable, str(installed / "bin" / name), *words]
-    return subprocess.run(line, capture_output=True, text=True, env=env, cwd=folder, timeout=240, check=False)
+    words = json.dumps([[str(installed / "bin" / name), *words] for name, *words in lines])
+    line = [sys.executable, "-c", RUNNER, words]
+    done = subprocess.run(line, capture_output=True, text=True, env=env, cwd=folder, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((folder / "ended.json").read_text())
 
 
 def test_the_wheel_holds_every_file_beside_the_code(wheel: Path) -> None:
@@ -57,21 +75,26 @@ def test_the_wheel_holds_every_file_beside_the_code(wheel: Path) -> None:
 
 
 def test_the_installed_commands_work_outside_the_repository(installed: Path, tmp_path: Path) -> None:
+    """They train with a model of one's own, report its run, and name themselves in messages."""
     own = tmp_path / "conf" / "model"
     own.mkdir(parents=True)
     (own / "mine.yaml").write_text(OWN_MODEL)
-    trained = _command(installed, tmp_path, "attnlab-train", "task=scan", "model=mine", *TINY)
-    assert trained.returncode == 0, trained.stderr[-3000:]
-    assert "  attnlab-evaluate run=" in trained.stdout and "python " not in trained.stdout
+    trained, reported, wrong, table = _commands(
+        *(installed, tmp_path),
+        ("attnlab-train", "task=scan", "model=mine", *TINY),
+        ("attnlab-report", "runs=experiments/runs", "include=debug"),
+        ("attnlab-train", "task=scna"),
+        ("attnlab-report", "experiment=park2024/table4_scan"),
+    )
+    code, out, err = trained
+    assert code == 0, err[-3000:]
+    assert "  attnlab-evaluate run=" in out and "python " not in out
     (run,) = tmp_path.glob("experiments/runs/*/mine/*/seed0")
     assert (run / "result.json").exists()
-    reported = _command(installed, tmp_path, "attnlab-report", "runs=experiments/runs", "include=debug")
-    assert reported.returncode == 0, reported.stderr[-3000:]
-    assert "mine" in reported.stdout
-
-
-def test_messages_of_the_installed_commands(installed: Path, tmp_path: Path) -> None:
-    wrong = _command(installed, tmp_path, "attnlab-train", "task=scna")
-    assert wrong.returncode == 2 and "nearest: scan" in wrong.stderr and "attnlab-train --help" in wrong.stderr
-    table = _command(installed, tmp_path, "attnlab-report", "experiment=park2024/table4_scan")
-    assert table.returncode == 1 and "45 missing); attnlab-train experiment=park2024/table4_scan" in table.stderr
+    code, out, err = reported
+    assert code == 0, err[-3000:]
+    assert "mine" in out
+    code, _, err = wrong
+    assert code == 2 and "nearest: scan" in err and "attnlab-train --help" in err
+    code, _, err = table
+    assert code == 1 and "45 missing); attnlab-train experiment=park2024/table4_scan" in err
