@@ -11,14 +11,17 @@ from support.small_runs import (
     SMALL_CLEVR,
     SMALL_SCAN,
     assert_same_run,
+    config_of,
     folder_of,
     run_command,
+    run_job,
     settings,
     start_command,
     wait_for_step,
 )
 
 pytestmark = pytest.mark.usefixtures("default_signals")
+MANY = ("train.max_steps=100000", "train.checkpoint_every=100000")
 STEPS = "train.max_steps=40"
 # Dropout on, a schedule, mid-epoch, gradients summed over two batches, checkpoints off the beat of the metrics.
 SCAN = (
@@ -49,8 +52,11 @@ CASES = {
 @pytest.mark.parametrize("case", ["scan", *(pytest.param(name, marks=pytest.mark.slow) for name in [*CASES][1:])])
 def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    # the compiler takes a minute for each step beside other work
-    assert run_command("train.py", *settings(whole, *CASES[case]), timeout=1200).returncode == 0
+    # the compiler takes a minute for each step beside other work, and cannot trace the shape checks of this process
+    if case == "scan_compiled":
+        assert run_command("train.py", *settings(whole, *CASES[case]), timeout=1200).returncode == 0
+    else:
+        assert run_job(config_of(whole, *CASES[case]), quiet=True) == 0
     folder = folder_of(cut, *CASES[case])
     for step in (3, 23):
         process = start_command("train.py", *settings(cut, *CASES[case]))
@@ -66,15 +72,13 @@ def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("signum", "code", "workers"),
     [
-        (signal.SIGTERM, 143, 0),
         (signal.SIGINT, 130, 2),
         pytest.param(signal.SIGTERM, 143, 2, marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, 129, 2, marks=pytest.mark.slow),
     ],
 )
 def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_path: Path) -> None:
-    many = ("train.max_steps=100000", "train.checkpoint_every=100000")
-    overrides = (*SMALL_SCAN, *many, "model=linear", f"trainer.workers={workers}")
+    overrides = (*SMALL_SCAN, *MANY, "model=linear", f"trainer.workers={workers}")
     folder = folder_of(tmp_path, *overrides)
     process = start_command("train.py", *settings(tmp_path, *overrides))
     wait_for_step(folder / "metrics.csv", 5, process)
@@ -85,6 +89,11 @@ def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_
         os.killpg(process.pid, signum)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
+    assert_stopped(folder, errors, signum)
+
+
+def assert_stopped(folder: Path, errors: str, signum: int) -> None:
+    """The run is saved and can go on."""
     assert "repeat the command to go on" in errors
     status = json.loads((folder / "status.json").read_text())
     assert status["state"] == "stopped" and status["reason"] == f"stopped by {signal.Signals(signum).name}"
@@ -94,10 +103,13 @@ def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_
 
 
 def test_a_stopped_sweep_starts_no_further_job(tmp_path: Path) -> None:
-    overrides = (*SMALL_SCAN, "train.max_steps=100000", "model=linear")
+    """The run that gets the signal, without workers, is saved as one run alone is."""
+    overrides = (*SMALL_SCAN, *MANY, "model=linear", "trainer.workers=0")
     process = start_command("train.py", "-m", "hydra/launcher=basic", "seed=0,1", *settings(tmp_path, *overrides))
-    wait_for_step(folder_of(tmp_path, *overrides, "seed=0") / "metrics.csv", 2, process)
+    folder = folder_of(tmp_path, *overrides, "seed=0")
+    wait_for_step(folder / "metrics.csv", 5, process)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 143
+    assert_stopped(folder, errors, signal.SIGTERM)
     assert not folder_of(tmp_path, *overrides, "seed=1").exists()

@@ -6,7 +6,7 @@ from shlex import quote
 
 import pytest
 import torch
-from support.small_runs import jobs_of, run_command, run_job, settings
+from support.small_runs import jobs_of, run_job, settings
 from support.tiny_data import TINY, raw_of, trained
 
 from attnlab.config.run_identity import run_folder
@@ -87,8 +87,7 @@ def test_a_folder_with_the_words_of_a_tag_is_read(masked: Path, tiny_data: Path,
     """On a command line too, where = and comma mean something."""
     assert "=" in str(masked) and "," in str(masked)
     words = [*TINY["glue"], *SAME, "task=glue", f"from_run={masked}", "train.max_steps=1", *settings(tmp_path)]
-    done = run_command("train.py", *words, f"paths.data={tiny_data / 'data'}")
-    assert done.returncode == 0, done.stderr
+    assert train_main([*words, f"paths.data={tiny_data / 'data'}"]) == 0
     (result,) = (tmp_path / "runs").glob("glue-cola/*/*/seed0/result.json")
     assert json.loads(result.read_text())["from_run"]["run"] == str(masked)
 
