@@ -45,8 +45,16 @@ PRODUCT = [
 ]
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("task", [task for task in TINY if task not in ELSEWHERE])
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [
+        (task, model)
+        for task in TINY
+        for model in MODELS
+        # PCFG SET has the network of SCAN, and its long outputs are decoded slowly
+        if task not in ELSEWHERE and (task, model) != ("pcfg", "vanilla")
+    ],
+)
 def test_every_task_trains_and_is_evaluated(task: str, model: str, tiny_data: Path, tmp_path: Path) -> None:
     folder, result = trained(tiny_data, tmp_path, task, f"model={model}")
     metrics = {name: value for name, value in result["metrics"].items() if name.startswith("test/")}
