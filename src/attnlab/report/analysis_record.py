@@ -143,7 +143,7 @@ class HypothesisAnswer(Record):
     runs: list[RowRuns] = field(default_factory=list)
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The hypothesis in words."""
         return self.claim or f"{self.row} is better than {self.than} in {self.column}"
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import unique_text
 from attnlab.config.validation.report_names import setting
 from attnlab.learn.metric_units import same_unit
 from attnlab.report.analysis_record import ReportSeed
-from attnlab.report.chosen_value import chosen_cell, require_validation
+from attnlab.report.chosen_value import chosen_cell
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import FoundRun, grouped, meets, runs_by_row, short_name
@@ -44,9 +45,12 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     """Cells of every row and column.
 
     Raises:
+        ConfigError: `report.chosen_by` is no validation metric.
         TableError: one mean would be over runs of different settings, or runs are on different data.
     """
-    require_validation(report)
+    if report.chosen_by is not None and not report.chosen_by.startswith("val/"):
+        problem = f"report.chosen_by={report.chosen_by}: expected a validation metric, such as val/accuracy"
+        raise ConfigError([f"{problem}; test numbers choose nothing"], "report.py")
     _require_one_data(runs)
     columns, by_row, varied = columns_of(report), runs_by_row(report, runs), _with_several_data(runs)
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
@@ -58,9 +62,8 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     table = Table(report, columns, cells, runs, published)
-    found = table.by_folder
     for finish in (with_test_sets, with_shortcuts):
-        cells = {row: finish(given, found) for row, given in cells.items()}
+        cells = {row: finish(of_row, table.by_folder) for row, of_row in cells.items()}
     return replace(table, cells=cells)
 
 
@@ -146,12 +149,12 @@ def _with_average(
     if len(units := {column.unit for column in averaged}) > 1:
         raise TableError(f"report.average.of: {listed(sorted(units))} have no mean in common")
     column = column_of(average.name, averaged[0].metric, of=average.of)
-    for row, given in cells.items():
-        if given.keys() >= set(average.of):
-            parts = [given[name] for name in average.of]
+    for row, of_row in cells.items():
+        if of_row.keys() >= set(average.of):
+            parts = [of_row[name] for name in average.of]
             by_key = [{seed.key: seed for seed in part.seeds} for part in parts]
             seeds = [_averaged([part.get(seed.key) for part in by_key]) for seed in parts[0].seeds]
-            given[average.name] = cell_of(row, column, seeds, _published(published, row, column))
+            of_row[average.name] = cell_of(row, column, seeds, _published(published, row, column))
     return column
 
 

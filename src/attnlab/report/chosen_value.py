@@ -9,24 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import counted, listed
-from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Report
 from attnlab.learn.metric_units import lower_is_better, number, unit_of
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import TableError
-
-
-def require_validation(report: Report) -> None:
-    """Checks that a choice is made by validation.
-
-    Raises:
-        ConfigError: `report.chosen_by` is no validation metric.
-    """
-    if report.chosen_by is not None and not report.chosen_by.startswith("val/"):
-        problem = f"report.chosen_by={report.chosen_by}: expected a validation metric, such as val/accuracy"
-        raise ConfigError([f"{problem}; test numbers choose nothing"], "report.py")
 
 
 def chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Sequence[FoundRun]]) -> Cell:

@@ -61,7 +61,7 @@ def report_parts(report: ReportFile) -> list[Part]:
 def answer_lines(answers: Sequence[HypothesisAnswer]) -> list[str]:
     """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
     lines = [
-        f"{answer.verdict}: {answer.said} ({'; '.join(filter(None, [answer.reason, answer.declared]))})"
+        f"{answer.verdict}: {answer.words} ({'; '.join(filter(None, [answer.reason, answer.declared]))})"
         for answer in answers
     ]
     return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in answers) else lines

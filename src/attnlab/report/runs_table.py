@@ -58,15 +58,15 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
     return pd.concat([table[FIRST], keys[varied], table.drop(columns=FIRST)], axis=1)
 
 
-def _varied(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+def _varied(runs: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     """Keys with two values in runs of one task, or that only some runs of one task and model have.
 
     Args:
-        found: task, model and flattened configuration of each run.
+        runs: task, model and flattened configuration of each run.
     """
-    keys = dict.fromkeys(key for *_, settings in found for key in settings)
+    keys = dict.fromkeys(key for *_, settings in runs for key in settings)
     values: dict[tuple[str, ...], set[str | None]] = defaultdict(set)
-    for (task, model, settings), key in product(found, keys):
+    for (task, model, settings), key in product(runs, keys):
         value = str(settings[key]) if key in settings else None
         values[key, task, model].add(value)
         values[key, task] |= {value} - {None}

@@ -24,11 +24,7 @@ def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:
 
 
 def with_shortcuts(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
-    """The cells of one row, by column, with the shortcuts of their runs: means, where runs have different data.
-
-    Args:
-        runs: of the table, by their folders (`Table.by_folder`).
-    """
+    """The cells of one row, by column, with the shortcuts of their runs: means, where runs have different data."""
     complete: dict[str, Cell] = {}
     for name, cell in cells.items():
         metric = cell.column.metric

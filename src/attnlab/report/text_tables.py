@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from attnlab.learn.metric_units import SHARE, label, number
-from attnlab.report.analysis_record import LengthPart
 from attnlab.report.failures.failure_record import RowSuccess
 from attnlab.report.report_record import Cell, ReportFile
 
@@ -34,12 +33,9 @@ def mean_and_sd(cell: Cell) -> str:
     unit, total = cell.column.unit, len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
     data = f", {cell.data_sets} data seeds" if cell.data_sets > 1 else ""
-    return f"{text} ({cell.n if cell.n == total else f'{cell.n} of {total}'}{data}){_beside(cell.one_length)}"
-
-
-def _beside(part: LengthPart | None) -> str:
-    """`, 97.1 % of it from length 27`, of a mean that one length carries; else empty."""
-    return f", {number(part.right, SHARE.name)} % of it from {part.named}" if part and part.right is not None else ""
+    part = cell.one_length
+    length = f", {number(part.right, SHARE.name)} % of it from {part.named}" if part and part.right is not None else ""
+    return f"{text} ({cell.n if cell.n == total else f'{cell.n} of {total}'}{data}){length}"
 
 
 def each_seed(cell: Cell) -> str:
@@ -87,19 +83,20 @@ def shortcut_rows(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
 
     The lowest and the highest number, as rows may have different data; one where they are written alike.
     """
-    values: dict[str, dict[str, list[tuple[float, str]]]] = {}
-    best: dict[str, None] = {}
-    for cell in cells:
-        best |= {name: None for name, _ in cell.shortcuts[:1]}
-        for name, value in cell.shortcuts:
-            written = number(value, cell.column.unit)
-            values.setdefault(name, {}).setdefault(cell.column.name, []).append((value, written))
-    return {
-        f"shortcut: {name}": {
-            column: " to ".join(dict.fromkeys([min(ends)[1], max(ends)[1]])) for column, ends in values[name].items()
+    cells = list(cells)
+    best = dict.fromkeys(name for cell in cells for name, _ in cell.shortcuts[:1])
+    rows: dict[str, dict[str, str]] = {}
+    for name in best:
+        values: dict[tuple[str, str], list[float]] = {}
+        for cell in cells:
+            key = cell.column.name, cell.column.unit
+            values.setdefault(key, []).extend(value for other, value in cell.shortcuts if other == name)
+        rows[f"shortcut: {name}"] = {
+            column: " to ".join(dict.fromkeys(number(end, unit) for end in (min(ends), max(ends))))
+            for (column, unit), ends in values.items()
+            if ends
         }
-        for name in best
-    }
+    return rows
 
 
 def glance(report: ReportFile) -> TextTable:

@@ -45,14 +45,12 @@ class _Row:
     """The runs of a row.
 
     runs:       that count.
-    successful: the numbers of successful runs.
     left_out:   states of the runs that do not count.
     end:        the last step at which a run was validated.
     """
 
     cell: Cell
     runs: list[RunOutcome] = field(default_factory=list)
-    successful: list[float] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     end: int | None = None
 
@@ -75,7 +73,7 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         at_least=success.at_least,
         at_most=success.at_most,
         validation=success.validation,
-        rows=[_line(row, times[row.cell.row]) for row in rows],
+        rows=[_line(success, row, times[row.cell.row]) for row in rows],
         notes=[
             *reached_by_shortcut(success, table.each(), table.by_folder),
             *_special(rows),
@@ -113,7 +111,6 @@ def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
             row.left_out.append(run.reason.partition(":")[0] if run.state == "failed" else seed.named_state)
             continue
         failed = seed.value is None or not reaches(success, seed.value)
-        row.successful += [] if failed or seed.value is None else [seed.value]
         at, last = _followed(success, run)
         row.end = _last(row.end, last)
         last = last if at is None else None
@@ -144,8 +141,9 @@ def _times(runs: Sequence[RunOutcome]) -> Times | None:
     return times if len(times) else None
 
 
-def _line(row: _Row, times: Times | None) -> RowSuccess:
+def _line(success: Success, row: _Row, times: Times | None) -> RowSuccess:
     """The numbers of a row, without tests."""
+    successful = [value for value in row.cell.values.values() if reaches(success, value)]
     failed, n = sum(run.failed for run in row.runs), len(row.runs)
     low, high = clopper_pearson(failed, n) if n else (None, None)
     half, earliest, latest = (None, None, None) if times is None else (median(times), *median_interval(times))
@@ -156,7 +154,7 @@ def _line(row: _Row, times: Times | None) -> RowSuccess:
         low=None if low is None else 100 * low,
         high=None if high is None else 100 * high,
         mean=row.cell.mean,
-        successful_mean=mean(row.successful) if row.successful else None,
+        successful_mean=mean(successful) if successful else None,
         validated=0 if times is None else len(times),
         reached=0 if times is None else len(times.events),
         median=half,
@@ -267,12 +265,12 @@ def uneven_spread(cells: Iterable[Cell]) -> str:
 def uneven_spreads(table: Table, comparisons: Sequence[Comparison]) -> list[str]:
     """A sentence for each compared pair of rows with uneven spreads; none in the column of a declared success."""
     success = table.report.success
-    pairs = [pair for pair in comparisons if success is None or success.column != pair.column]
-    sentences = (
-        (pair.column, uneven_spread(table.cells[row][pair.column] for row in (pair.row, pair.against)))
-        for pair in pairs
-    )
-    return [f"in {column}, {sentence}" for column, sentence in sentences if sentence]
+    return [
+        f"in {pair.column}, {sentence}"
+        for pair in comparisons
+        if success is None or success.column != pair.column
+        if (sentence := uneven_spread(table.cells[row][pair.column] for row in (pair.row, pair.against)))
+    ]
 
 
 def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:

@@ -132,7 +132,7 @@ def training(table: Table, picture: Picture, path: Path) -> Drawn:
     note += interest(table) if table.highlight in rows else ""
     figure, lowest, lines = line_panels(table, {row: row for row in rows}, note, (2.9, 2.0), named=len(rows) > 1)
     for row, axis, _, look in lines:
-        _training_lines(axis, rows[row], look if len(rows) <= LINES_TOGETHER else look | {"linestyle": "-"})
+        _training_lines(axis, rows[row], look)
     label_steps(lowest)
     label_panels(figure, label(metric, unit))
     for axis in {line.axis: None for line in lines} if metric.endswith("loss") else ():
@@ -175,7 +175,7 @@ def time_to_success(table: Table, picture: Picture, path: Path) -> Drawn:
     figure, lowest, lines = line_panels(table, labels, note, (2.7, 1.7))
     for row, axis, at, look in lines:
         shift = APART * ((len(rows) - 1) / 2 - at) if together else 0.0
-        _success_line(axis, rows[row], end, shift, look if together else look | {"linestyle": "-"})
+        _success_line(axis, rows[row], end, shift, look)
     label_steps(lowest)
     lines[0].axis.set(xlim=(0, 1.02 * end), ylim=(-6, 106))
     label_panels(figure, "runs (%)")

@@ -68,7 +68,7 @@ def forest(table: Table, picture: Picture, path: Path) -> Drawn:
         TableError: there is no hypothesis, none has a number, or there are too many.
     """
     claims = table.report.hypotheses
-    lines = {answer.said: _line(table, claim, answer) for claim, answer in zip(claims, table.answers, strict=True)}
+    lines = {answer.words: _line(table, claim, answer) for claim, answer in zip(claims, table.answers, strict=True)}
     if not lines:
         raise TableError("the experiment declares no hypothesis")
     units = list(dict.fromkeys(line.unit for line in lines.values() if line.answer.difference is not None))

@@ -129,7 +129,7 @@ def line_panels(
         axis = axes[0 if together else at]
         if not together:
             axis.set_title(panel_title(labels[row], columns), fontweight="bold" if row == table.highlight else "normal")
-        rows.append(RowLine(row, axis, at, look | {"label": labels[row]}))
+        rows.append(RowLine(row, axis, at, look | {"label": labels[row]} | ({} if together else {"linestyle": "-"})))
     for axis in axes[-columns:]:
         axis.tick_params(labelbottom=True)
     return figure, axes[-columns:], rows

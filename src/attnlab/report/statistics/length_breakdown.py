@@ -119,9 +119,9 @@ def _together(lengths: Sequence[_Counted]) -> list[_Counted]:
         return list(lengths)
     *_, total = ends = list(accumulate(counts.examples for counts in lengths))
     # by the middle of each length in the order of all examples
-    middles = (end - counts.examples / 2 for counts, end in zip(lengths, ends, strict=True))
     groups = grouped(
-        (counts, int(MOST_PARTS * middle / total)) for counts, middle in zip(lengths, middles, strict=True)
+        (counts, int(MOST_PARTS * (end - counts.examples / 2) / total))
+        for counts, end in zip(lengths, ends, strict=True)
     )
     return list(map(_sum, groups.values()))
 
@@ -154,9 +154,6 @@ def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
     """The cells of one row, by column, with the size of their test sets, its error, and their breakdown by length.
 
     A cell has the error of one run with its mean; a mean of columns has the error of independent columns.
-
-    Args:
-        runs: of the table, by their folders (`Table.by_folder`).
     """
     complete: dict[str, Cell] = {}
     for name, cell in cells.items():
@@ -177,11 +174,7 @@ def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
 
 
 def warnings(cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
-    """Sentences on accuracies without an error or a breakdown, and on means that one length carries, if there are any.
-
-    Args:
-        runs: of the table, by their folders (`Table.by_folder`).
-    """
+    """Sentences on accuracies without an error or a breakdown, and on means that one length carries."""
     shares = [cell for cell in cells if is_share(cell.column.metric) and not cell.column.of]
     carried = [
         f"{cell.row}, {cell.column.name}: {number(part.right, SHARE.name)} % of the right answers have {part.named}, "
