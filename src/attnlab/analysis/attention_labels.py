@@ -33,10 +33,10 @@ def titles(names: Iterable[str]) -> dict[str, str]:
 
 
 def _title(name: str, repeated: bool) -> str:
-    found = _NAME.search(name)
-    if found is None:
+    match = _NAME.search(name)
+    if match is None:
         return name
-    stack, layer, part, member, use = found.groups()
+    stack, layer, part, member, use = match.groups()
     words = [stack, f"layer {int(layer) + 1}"]
     words += ["cross"] if part == "cross" else []
     words += [f"part {int(member) + 1}"] if member is not None else []
@@ -52,11 +52,11 @@ def metric_names(names: Iterable[str]) -> dict[str, str]:
     Args:
         names: of all attentions of a network, in the order of use.
     """
-    found = {name: _NAME.search(name) for name in names}
-    one_stack = len({match[1] for match in found.values() if match}) == 1
+    matches = {name: _NAME.search(name) for name in names}
+    one_stack = len({match[1] for match in matches.values() if match}) == 1
     depths: dict[tuple[str, str], list[tuple[str, str | None]]] = {}
     named = {}
-    for name, match in found.items():
+    for name, match in matches.items():
         named[name] = name
         if match is not None:
             stack, layer, part, member, use = match.groups()
@@ -70,8 +70,8 @@ def metric_names(names: Iterable[str]) -> dict[str, str]:
 
 def is_cross(name: str) -> bool:
     """Whether an attention is cross-attention."""
-    found = _NAME.search(name)
-    return found is not None and found[3] == "cross"
+    match = _NAME.search(name)
+    return match is not None and match[3] == "cross"
 
 
 class PositionLabels:
@@ -102,8 +102,8 @@ class PositionLabels:
 
     def of_queries(self, name: str, n: int) -> list[str] | None:
         """Labels of the n queries of an attention; None = they are numbered."""
-        found = _NAME.search(name)
-        return self._of_stack(found[1] if found else "", n)
+        match = _NAME.search(name)
+        return self._of_stack(match[1] if match else "", n)
 
     def of_keys(self, name: str, n: int) -> list[str] | None:
         """Labels of the n keys of an attention; None = they are numbered."""

@@ -41,8 +41,8 @@ def attention_metrics(network: nn.Module, examples: Examples, spec: TaskSpec, tr
             for name, item in diagnose(network, batch, kind_of(spec).loss, ("norms", "values")).items():
                 sums[name] = sums.get(name, 0) + _sums(item)
     named, metrics = metric_names(sums), dict[str, float]()
-    for name, found in sums.items():
-        norms, positions, cosines, sequences = found.tolist()
+    for name, sums_of_metric in sums.items():
+        norms, positions, cosines, sequences = sums_of_metric.tolist()
         if positions:
             metrics[f"{named[name]}/key_norm"] = norms / positions
         if sequences:

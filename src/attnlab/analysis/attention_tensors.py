@@ -99,8 +99,8 @@ def _score_gradients(use: Application, flow: Tensor) -> tuple[Tensor, Tensor | N
     """The weights, and the gradient with respect to their scores: out = W v, so the gradient of W is flow v^T."""
     seen, scores = use.seen, []
 
-    def score_hook(given: Tensor) -> Tensor:
-        scores.append(given.detach().requires_grad_())
+    def score_hook(gradient: Tensor) -> Tensor:
+        scores.append(gradient.detach().requires_grad_())
         return scores[-1]
 
     weights = use.attention.weights(seen.q.detach(), seen.k.detach(), seen.mask, seen.causal, score_hook)

@@ -82,7 +82,7 @@ def summarise_attention(
     """
     device = next(network.parameters()).device
     examples, objective = chosen.prepared.subsets[chosen.subset], kind_of(chosen.prepared.spec).loss
-    whole, one = (examples.batch(numbers).to(device) for numbers in (chosen.numbers, chosen.numbers[:1]))
+    whole, first = (examples.batch(numbers).to(device) for numbers in (chosen.numbers, chosen.numbers[:1]))
     mean = all(bool((extent == extent[0]).all()) for extent in whole.extents)
     of_all = {_OF_ALL[name] for name in quantities if name in _OF_ALL and (mean or name != "values")}
     of_one = {name for name in quantities if name == "weights" or (name == "values" and not mean)}
@@ -92,8 +92,8 @@ def summarise_attention(
             for name, item in diagnose(network, piece, objective, of_all).items():
                 sums.add(name, item, piece)
         if of_one:
-            single = diagnose(network, one, objective, of_one)
-    labels = PositionLabels(chosen.task.token_names(), one, config.backbone)
+            single = diagnose(network, first, objective, of_one)
+    labels = PositionLabels(chosen.task.token_names(), first, config.backbone)
     # over several examples positions have no tokens in common
     values = {name: _square(total / len(whole), labels.of_patches(n), n) for name, (total, n) in sums.cosines.items()}
     weights = {}
@@ -175,14 +175,14 @@ def _weight_maps(name: str, weights: Tensor, causal: bool, labels: PositionLabel
     attention for every mechanism.
     """
     n, m = weights.shape[1:]
-    found, ends = _array(weights), None
-    sums = found.sum(-1)
+    maps, ends = _array(weights), None
+    sums = maps.sum(-1)
     if np.abs(sums - 1).max(initial=0.0) > _ROUNDING:
         ends = float(sums.min()), float(sums.max())
-        sizes = np.abs(found).sum(-1, keepdims=True)
-        found = np.divide(found, sizes, out=np.zeros_like(found), where=sizes > 0)
+        sizes = np.abs(maps).sum(-1, keepdims=True)
+        maps = np.divide(maps, sizes, out=np.zeros_like(maps), where=sizes > 0)
     seen = np.arange(1, n + 1)[:, None] + (m - n) if causal else np.full((n, 1), m)
-    heads = (found * seen)[:, :MOST_POSITIONS, :MOST_POSITIONS]
+    heads = (maps * seen)[:, :MOST_POSITIONS, :MOST_POSITIONS]
     return Maps(heads, labels.of_queries(name, n), labels.of_keys(name, m), (n, m), ends)
 
 

@@ -15,8 +15,8 @@ COLUMN = "train/gradient_norm"
 
 def column(rows: Iterable[tuple[int, str, float]], name: str = COLUMN) -> tuple[list[int], list[float]]:
     """Steps and values of one metric, in the order of metrics.csv (`run.run_folder.MetricsFile.rows`)."""
-    found = [(step, value) for step, other, value in rows if other == name]
-    return [step for step, _ in found], [value for _, value in found]
+    points = [(step, value) for step, other, value in rows if other == name]
+    return [step for step, _ in points], [value for _, value in points]
 
 
 def relative_sd(values: Iterable[float]) -> float:

@@ -79,8 +79,8 @@ def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequen
     for number, (label, steps, norms, running, overall) in enumerate(runs):
         smooth = _smooth([math.nan if metric_units.problem(COLUMN, norm) else norm for norm in norms])
         above.plot(steps, smooth, **looks[label] | _marks(smooth, number))
-        said = metric_units.number(overall, metric_units.RATIO.name) if math.isfinite(overall) else "too few steps"
-        below.plot(steps, running, label=f"{label}: {said}", **looks[label] | _marks(running, number))
+        shown = metric_units.number(overall, metric_units.RATIO.name) if math.isfinite(overall) else "too few steps"
+        below.plot(steps, running, label=f"{label}: {shown}", **looks[label] | _marks(running, number))
     logarithmic(above)
     above.set_ylabel("norm of gradients" + ("\n(smoothed)" if "smoothed" in note else ""))
     below.set_ylabel("relative sd\n(running)")

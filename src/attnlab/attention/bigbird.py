@@ -188,5 +188,5 @@ def _draw(n_heads: int, generator: torch.Generator | None = None) -> Int[Tensor,
 
 def gathered(x: Float[Tensor, "B H T S C"], which: Int[Tensor, "B H R K"]) -> Float[Tensor, "B H R KS C"]:
     """The K blocks of every row, concatenated."""
-    found = rows_at(x.flatten(3), which.flatten(2))
-    return found.unflatten(2, which.shape[2:]).unflatten(-1, x.shape[3:]).flatten(3, 4)
+    rows = rows_at(x.flatten(3), which.flatten(2))
+    return rows.unflatten(2, which.shape[2:]).unflatten(-1, x.shape[3:]).flatten(3, 4)

@@ -123,15 +123,15 @@ def merged_yaml(group: str, name: str, conf: Path = CONF) -> DictConfig:
 
     A missing file of the list is left out here; the composition reports it.
     """
-    own = cast("DictConfig", OmegaConf.load(_choice_file(group, name, conf)))
-    entries, found = list(own.pop("defaults", [])), []
+    choice = cast("DictConfig", OmegaConf.load(_choice_file(group, name, conf)))
+    entries, parts = list(choice.pop("defaults", [])), []
     for entry in entries if "_self_" in entries else ["_self_", *entries]:
         parent = str(entry).partition("@")[0].removeprefix(f"/{group}/")
         if entry == "_self_":
-            found.append(own)
+            parts.append(choice)
         elif _choice_file(group, parent, conf).is_file():
-            found.append(merged_yaml(group, parent, conf))
-    return cast("DictConfig", OmegaConf.merge(*found))
+            parts.append(merged_yaml(group, parent, conf))
+    return cast("DictConfig", OmegaConf.merge(*parts))
 
 
 def _choice_file(group: str, name: str, conf: Path) -> Path:

@@ -30,23 +30,23 @@ def value_at(config: Any, key: str) -> Any:
 
 def flatten(value: Any, key: str = "") -> dict[str, Any]:
     """Dotted keys and their values; lists of dicts by number, other lists and empty sections whole."""
-    found: dict[str, Any] = {}
-    _add_flat(found, value, key)
-    return found
+    flat: dict[str, Any] = {}
+    _add_flat(flat, value, key)
+    return flat
 
 
-def _add_flat(found: dict[str, Any], value: Any, key: str) -> None:
+def _add_flat(flat: dict[str, Any], value: Any, key: str) -> None:
     if isinstance(value, (str, int, float)) or value is None:
         # most values, before the slower questions
-        found[key] = value
+        flat[key] = value
     elif isinstance(value, Mapping) and value:
         for name, item in value.items():
-            _add_flat(found, item, join(key, str(name)))
+            _add_flat(flat, item, join(key, str(name)))
     elif isinstance(value, list) and any(isinstance(item, (Mapping, list)) for item in value):
         for i, item in enumerate(value):
-            _add_flat(found, item, join(key, str(i)))
+            _add_flat(flat, item, join(key, str(i)))
     else:
-        found[key] = value
+        flat[key] = value
 
 
 def copied(value: Any) -> Any:

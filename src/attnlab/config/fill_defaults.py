@@ -35,10 +35,10 @@ def with_decoder(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "model": {**model, "decoder": copied(model["encoder"])}}
 
 
-def filled(config: Mapping[str, Any], found: Iterable[Default]) -> dict[str, Any]:
+def filled(config: Mapping[str, Any], values: Iterable[Default]) -> dict[str, Any]:
     """A copy of a configuration with these defaults for missing keys; sections that are missing stay missing."""
     full = {key: copied(value) for key, value in config.items()}
-    for key, value in found:
+    for key, value in values:
         *sections, name = key.split(".")
         parent: Any = full
         for section in sections:

@@ -42,9 +42,9 @@ class Interpolations:
             # one dot: in the same section
             section = ".".join(key.split(".")[: -len(match[1])]) if match[1] else ""
             target = join(section, match[2])
-            found = value_at(self.config, target)
-            if found is not MISSING and chain < _LONGEST_CHAIN:
-                return self.resolved(found, target, chain + 1)
+            named = value_at(self.config, target)
+            if named is not MISSING and chain < _LONGEST_CHAIN:
+                return self.resolved(named, target, chain + 1)
         return self._by_omegaconf(value, key)
 
     def _by_omegaconf(self, text: str, key: str) -> Any:

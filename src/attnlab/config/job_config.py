@@ -116,11 +116,11 @@ def apply_values(
             problems += wrong
         elif not item.key.startswith(tuple(allowed_prefixes)):
             problems.append(Problem(item.key, f"={show(value)}: cannot be changed here{allowed}"))
-    given = {item.key for item in items}
+    keys = {item.key for item in items}
     if not problems and not task_problems(changed["task"], conf):
-        for found in ignored_options(changed["task"], conf):
-            if f"task.{found.option}" not in given:
-                changed["task"][found.option] = found.default
+        for ignored in ignored_options(changed["task"], conf):
+            if f"task.{ignored.option}" not in keys:
+                changed["task"][ignored.option] = ignored.default
     problems += check_config(changed, conf)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)), "evaluate.py")

@@ -66,21 +66,21 @@ class KeyLine:
 
 def key_lines(conf: Path = CONF) -> dict[str, list[KeyLine]]:
     """The lines of every section, by its heading."""
-    found: dict[str, list[KeyLine]] = {_TOP: []}
+    lines_by_heading: dict[str, list[KeyLine]] = {_TOP: []}
     values = _yaml_defaults(conf)
     for line in _of_schema(Config, "", values):
         section = line.key.partition(".")[0] if "." in line.key else _TOP
-        found.setdefault(section, []).append(line)
+        lines_by_heading.setdefault(section, []).append(line)
     for name in group_choices(conf)["task"]:
         task = unresolved(merged_yaml("task", name, conf))["task"]
-        found[f"task={name}"] = _of_class(read_signature(task["_target_"]), "task", task)
-    found["report"] = list(_of_schema(Report, "report", {}))
+        lines_by_heading[f"task={name}"] = _of_class(read_signature(task["_target_"]), "task", task)
+    lines_by_heading["report"] = list(_of_schema(Report, "report", {}))
     models = [unresolved(merged_yaml("model", name, conf)) for name in group_choices(conf)["model"]]
     targets = sorted({node["_target_"] for model in models for _, _, node in attention_nodes(model)})
     for target in targets:
         if lines := _of_class(read_signature(target), "model.encoder.0.attention", {}):
-            found[target.rpartition(".")[2]] = lines
-    return found
+            lines_by_heading[target.rpartition(".")[2]] = lines
+    return lines_by_heading
 
 
 def page(conf: Path = CONF) -> str:
@@ -141,7 +141,7 @@ def _of_class(signature: Signature, key: str, values: Mapping[str, Any]) -> list
 
 def _argument_docstrings(signature: Signature) -> dict[str, str]:
     """The entries below `Args:` in the docstrings of a class and its bases; the class's own come first."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for level in (level for level in signature.cls.__mro__ if level.__module__.startswith("attnlab.")):
         text = inspect.cleandoc(vars(level).get("__doc__") or "")
         block = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", text, flags=re.MULTILINE)
@@ -149,8 +149,8 @@ def _argument_docstrings(signature: Signature) -> dict[str, str]:
             r"^(\w[\w, ]*): ((?:.*\n?)(?:^ +.*\n?)*)", _dedented(block), flags=re.MULTILINE
         ):
             if not meaning.startswith("as in "):
-                found = {word: " ".join(meaning.split()).removesuffix(".") for word in names.split(", ")} | found
-    return found
+                meanings = {word: " ".join(meaning.split()).removesuffix(".") for word in names.split(", ")} | meanings
+    return meanings
 
 
 def _dedented(block: re.Match[str] | None) -> str:

@@ -31,9 +31,9 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
         return by_lower[SYNONYMS[word.lower()]]
     # One wrong letter of two (l3 for l2) still counts as similar.
     cutoff = 0.5 if len(word) < 4 else 0.6
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
-    found = found or [choice for choice in by_lower if word and choice.startswith(word.lower())]
-    return by_lower[found[0]] if found else None
+    similar = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
+    similar = similar or [choice for choice in by_lower if word and choice.startswith(word.lower())]
+    return by_lower[similar[0]] if similar else None
 
 
 def nearest_key(key: str, keys: Iterable[str]) -> str | None:

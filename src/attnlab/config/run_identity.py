@@ -152,11 +152,11 @@ def tag_of(differences: Mapping[str, str], config: Mapping[str, Any], conf: Path
     presets = {group: str(config.get(group)) for group in PRESETS}
     presets = {group: choice for group, choice in presets.items() if choice in group_choices(conf)[group]}
     words = [f"{group}={choice}" for group, choice in presets.items()]
-    own = ordered(tag_parts(config, conf, *words), config) if presets else parts
-    if own == parts:
+    from_preset = ordered(tag_parts(config, conf, *words), config) if presets else parts
+    if from_preset == parts:
         return cut_tag(parts)
     names = (unique_text(choice.replace("/", "-")) for choice in presets.values())
-    return ",".join([*filter(None, [_shortened(",".join(own))]), *names, digest(parts)])
+    return ",".join([*filter(None, [_shortened(",".join(from_preset))]), *names, digest(parts)])
 
 
 def ordered(parts: Mapping[str, str], config: Mapping[str, Any]) -> list[str]:
@@ -263,16 +263,16 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     So a new key whose null means the behaviour of earlier versions changes no run.
     """
     old, new = flatten(a), flatten(b)
-    given = {key for values in (old, new) for key, value in values.items() if value is not None}
-    changed = [key for key in sorted(given) if _differ(old, new, key)]
+    set_keys = {key for values in (old, new) for key, value in values.items() if value is not None}
+    changed = [key for key in sorted(set_keys) if _differ(old, new, key)]
     return [f"{key}: {' -> '.join(show(values.get(key, '(none)')) for values in (old, new))}" for key in changed]
 
 
 def _differ(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
     """Whether a value is written differently, or only one is there."""
-    one, other = old.get(key, MISSING), new.get(key, MISSING)
+    value, other = old.get(key, MISSING), new.get(key, MISSING)
     # texts take time; equal values of one type have equal ones, but for lists, whose items may have different types
-    if type(one) is type(other) and not isinstance(one, list) and one == other:
+    if type(value) is type(other) and not isinstance(value, list) and value == other:
         return False
     return _text(old, key) != _text(new, key)
 
@@ -291,8 +291,14 @@ def _without_unused_defaults(expected: dict[str, Any], actual: Mapping[str, Any]
     if expected.keys() <= actual.keys():
         return expected
     targets = {key: value for key, value in expected.items() if key.endswith("._target_")}
-    own = dict(item for key, value in targets.items() for item in class_defaults(value, key.removesuffix("._target_")))
-    unused = [key for key in own.keys() & expected.keys() - actual.keys() if _text(own, key) == _text(expected, key)]
+    of_classes = dict(
+        item for key, value in targets.items() for item in class_defaults(value, key.removesuffix("._target_"))
+    )
+    unused = [
+        key
+        for key in of_classes.keys() & expected.keys() - actual.keys()
+        if _text(of_classes, key) == _text(expected, key)
+    ]
     return {key: value for key, value in expected.items() if key not in unused}
 
 

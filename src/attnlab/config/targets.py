@@ -140,8 +140,8 @@ def nearest_module(name: str) -> str | None:
     for end in range(len(parts) - 1, 0, -1):
         known = ".".join(parts[:end])
         if (package := find_module(known)) is not None:
-            found = nearest(parts[end], _submodules(package))
-            return f"{known}.{found}" if found else None
+            part = nearest(parts[end], _submodules(package))
+            return f"{known}.{part}" if part else None
     return nearest(parts[0], allowed_packages())
 
 

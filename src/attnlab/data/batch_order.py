@@ -130,13 +130,13 @@ class BatchOrder:
             numbers = numbers[: len(numbers) // self.batch_size * self.batch_size]
         if self.window is None:
             return self._cut(numbers)
-        size, found = self.window * self.batch_size, []
+        size, windows = self.window * self.batch_size, []
         for start in range(0, len(numbers), size):
             part = numbers[start : start + size]
             part = part[self._by_length(part)]
             batches = self._cut(part)
-            found += [batches[number] for number in draw.permutation(len(batches))]
-        return found
+            windows += [batches[number] for number in draw.permutation(len(batches))]
+        return windows
 
     def _by_length(self, numbers: np.ndarray) -> np.ndarray:
         """Indices that sort examples by length; the sort is stable.
@@ -151,18 +151,18 @@ class BatchOrder:
         """Batches of examples in this order, each as large as allowed; the last two get equal sizes if possible."""
         if self.tokens is None:
             return numbers.reshape(-1, self.batch_size)
-        found, start = [], 0
+        batches, start = [], 0
         while start < len(numbers):
             part = numbers[start : start + self.batch_size]
             fitting = self._padded(part) <= self.tokens
-            found.append(part[: fitting.sum()])
-            start += len(found[-1])
-        last = np.concatenate(found[-2:])
+            batches.append(part[: fitting.sum()])
+            start += len(batches[-1])
+        last = np.concatenate(batches[-2:])
         halves = last[: -(len(last) // 2)], last[-(len(last) // 2) :]
-        if len(found) > 1 and all(self._padded(half)[-1] <= self.tokens for half in halves):
+        if len(batches) > 1 and all(self._padded(half)[-1] <= self.tokens for half in halves):
             # otherwise a few remaining examples could be a whole training step
-            found[-2:] = halves
-        return found
+            batches[-2:] = halves
+        return batches
 
     def _padded(self, numbers: np.ndarray) -> np.ndarray:
         """Padded tokens [n] of batches of the first 1, 2, ..., n examples."""

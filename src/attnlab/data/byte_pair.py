@@ -78,15 +78,15 @@ class BytePair:
         from tokenizers import Tokenizer
 
         try:
-            found = cls(Tokenizer.from_str(read_regular(path, LARGEST).decode()))
+            coder = cls(Tokenizer.from_str(read_regular(path, LARGEST).decode()))
         except OSError as error:
             raise DataError(f"{path}: no tokenizer.json there ({error.strerror})") from None
         except Exception as error:
             # the package raises plain Exceptions
             raise DataError(f"{path} is no tokenizer.json of the package tokenizers: {error}") from None
-        if (again := found.decode(found.encode([SAMPLE])[0])).removeprefix(" ") != SAMPLE:
+        if (again := coder.decode(coder.encode([SAMPLE])[0])).removeprefix(" ") != SAMPLE:
             raise DataError(f"{path} loses text: {SAMPLE!r} comes back as {again!r}; byte-level pairs are expected")
-        return found
+        return coder
 
     def save(self, path: Path) -> None:
         """Writes a `tokenizer.json`."""
@@ -97,8 +97,8 @@ class BytePair:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, int32, without framing."""
-        found = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [np.array(text.ids, dtype=np.int32) + self.n_special for text in found]
+        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [np.array(text.ids, dtype=np.int32) + self.n_special for text in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, without special ids."""
@@ -126,6 +126,6 @@ class _Spellings(dict[str, tuple[int, ...]]):
     def __missing__(self, word: str) -> tuple[int, ...]:
         if len(self) >= REMEMBERED:
             self.clear()
-        found = self.tokenizer.encode(f" {word}", add_special_tokens=False)
-        self[word] = tuple(i + self.shift for i in found.ids)
+        encoding = self.tokenizer.encode(f" {word}", add_special_tokens=False)
+        self[word] = tuple(i + self.shift for i in encoding.ids)
         return self[word]

@@ -113,10 +113,10 @@ def gather_rows(
     starts = [side.offsets[numbers] for side in sides]
     lengths = [side.offsets[numbers + 1] - first for side, first in zip(sides, starts, strict=True)]
     index, *spans = index_tensors(sides[0].values, numbers, *starts, *lengths)
-    found = []
+    gathered = []
     for side, first, size, known in zip(sides, spans[: len(sides)], spans[len(sides) :], lengths, strict=True):
-        found.append((padded_spans(side.values, first, size, int(known.max(initial=0)), pad_id), size))
-    return index, *found
+        gathered.append((padded_spans(side.values, first, size, int(known.max(initial=0)), pad_id), size))
+    return index, *gathered
 
 
 class RaggedWriter:

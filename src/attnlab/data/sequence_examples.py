@@ -28,9 +28,9 @@ class SequenceExamples(Examples):
         """The examples of these numbers [B], int64; every sequence is padded to the longest of them."""
         sequences = self.batch_type.sequences
         stored = [self.stored(name) for (name,) in sequences.values()]
-        index, *found = gather_rows(numbers, self.pad_id, *stored)
+        index, *gathered = gather_rows(numbers, self.pad_id, *stored)
         columns: dict[str, Any] = {"index": index}
-        for (lengths, (name,)), (table, sizes) in zip(sequences.items(), found, strict=True):
+        for (lengths, (name,)), (table, sizes) in zip(sequences.items(), gathered, strict=True):
             columns |= {name: table, lengths: sizes}
         if "answers" in self.held:
             answers = take_rows(self.stored("answers"), index)
@@ -54,10 +54,10 @@ class SequenceExamples(Examples):
 
 def digest(*parts: np.ndarray) -> bytes:
     """Hash of arrays, 16 bytes; equal numbers give equal hashes in any integer type."""
-    found = hashlib.blake2b(digest_size=16)
+    blake = hashlib.blake2b(digest_size=16)
     for part in parts:
         part = np.ascontiguousarray(part)
-        found.update(f"{part.size},".encode())
+        blake.update(f"{part.size},".encode())
         # the same numbers may be stored in a wider type in another file
-        found.update((part if np.issubdtype(part.dtype, np.floating) else part.astype(np.int64)).tobytes())
-    return found.digest()
+        blake.update((part if np.issubdtype(part.dtype, np.floating) else part.astype(np.int64)).tobytes())
+    return blake.digest()

@@ -40,14 +40,14 @@ class Form:
     name: str
     types: tuple[type, ...]
 
-    def misfit(self, given: Any) -> str:
+    def misfit(self, item: Any) -> str:
         """The types of an input of another form; empty if it fits."""
-        parts = given if len(self.types) > 1 and isinstance(given, (tuple, list)) else (given,)
+        parts = item if len(self.types) > 1 and isinstance(item, (tuple, list)) else (item,)
         if len(parts) == len(self.types) and all(map(isinstance, parts, self.types)):
             return ""
-        if isinstance(given, (tuple, list)) and len(given) <= 3:
-            return f"({', '.join(type(part).__name__ for part in given)})"
-        return type(given).__name__
+        if isinstance(item, (tuple, list)) and len(item) <= 3:
+            return f"({', '.join(type(part).__name__ for part in item)})"
+        return type(item).__name__
 
 
 TEXT = Form("a text", (str,))
@@ -60,15 +60,15 @@ def encoded(inputs: Sequence[Any], form: Form, encode: Callable[[Any], T]) -> li
     Raises:
         InputError: an input has another form, or `encode` raises a DataError.
     """
-    found = []
-    for number, given in enumerate(inputs):
-        if other := form.misfit(given):
+    rows = []
+    for number, item in enumerate(inputs):
+        if other := form.misfit(item):
             raise InputError(number, f" is {other}; expected {form.name}")
         try:
-            found.append(encode(given))
+            rows.append(encode(item))
         except DataError as error:
             raise InputError(number, f": {error}") from None
-    return found
+    return rows
 
 
 def sequence_batch(inputs: Sequence[Ids], pad_id: int, end_id: int) -> SequenceBatch:
@@ -89,29 +89,29 @@ def pair_batch(inputs: Sequence[Ids], others: Sequence[Ids], pad_id: int) -> Lab
 
 def language_batch(inputs: Sequence[Ids], pad_id: int, mask_id: int | None = None) -> LanguageBatch:
     """Sequences that a language model continues; with `mask_id`, sequences whose masked tokens it names."""
-    found = labelled_batch(inputs, pad_id)
-    masked = torch.zeros_like(found.inputs, dtype=torch.bool) if mask_id is None else found.inputs == mask_id
+    batch = labelled_batch(inputs, pad_id)
+    masked = torch.zeros_like(batch.inputs, dtype=torch.bool) if mask_id is None else batch.inputs == mask_id
     return LanguageBatch(
-        index=found.index,
-        inputs=found.inputs,
-        lengths=found.input_lengths,
-        targets=found.inputs,
+        index=batch.index,
+        inputs=batch.inputs,
+        lengths=batch.input_lengths,
+        targets=batch.inputs,
         scored=masked,
-        words=torch.zeros_like(found.index),
+        words=torch.zeros_like(batch.index),
     )
 
 
-def picture(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+def picture(pixels: Any, shape: tuple[int, ...]) -> np.ndarray:
     """A picture, uint8 [*shape].
 
     Raises:
         DataError: it has another shape or type.
     """
-    found = np.asarray(given)
-    if found.shape != shape or found.dtype != np.uint8:
+    array = np.asarray(pixels)
+    if array.shape != shape or array.dtype != np.uint8:
         wanted = " x ".join(map(str, shape))
-        raise DataError(f"the picture is {found.dtype} of shape {found.shape}; expected uint8, {wanted}")
-    return found
+        raise DataError(f"the picture is {array.dtype} of shape {array.shape}; expected uint8, {wanted}")
+    return array
 
 
 def _no_answers(inputs: Sequence[Ids]) -> np.ndarray:

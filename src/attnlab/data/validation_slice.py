@@ -72,4 +72,4 @@ def repeated(examples: Examples) -> np.ndarray:
     """Mask [n] of examples that occur more than once."""
     identities = examples.identities()
     counts = Counter(identities)
-    return np.array([counts[one] > 1 for one in identities])
+    return np.array([counts[identity] > 1 for identity in identities])

@@ -46,19 +46,19 @@ def joined(x: Tensor, maps: Sequence[nn.Linear]) -> Tensor | None:
     The maps stay modules of their own, with their names, starting values and gradients. None for few positions, for a
     map that is not plain (`_is_plain`) and for maps of which only some have a bias: they are to be called one by one.
     """
-    biases = tuple(one.bias for one in maps if one.bias is not None)
+    biases = tuple(each.bias for each in maps if each.bias is not None)
     alike = len(biases) in (0, len(maps)) and all(map(_is_plain, maps))
     if x.shape[0] * x.shape[1] < FEWEST_POSITIONS or not alike:
         return None
-    weight = torch.cat(tuple(one.weight for one in maps))
+    weight = torch.cat(tuple(each.weight for each in maps))
     return linear(x, weight, torch.cat(biases) if biases else None)
 
 
-def _is_plain(one: nn.Module) -> bool:
+def _is_plain(module: nn.Module) -> bool:
     """Whether a call of the module is the product alone: no other class, no `forward` of the instance, no hooks."""
-    hooks = one._forward_hooks, one._forward_pre_hooks, one._backward_hooks, one._backward_pre_hooks
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
     watched = any(hooks) or nn.modules.module._has_any_global_hook()
-    return type(one) in (LinearMap, nn.Linear) and "forward" not in vars(one) and not watched
+    return type(module) in (LinearMap, nn.Linear) and "forward" not in vars(module) and not watched
 
 
 def _pays(x: Tensor, weight: Tensor) -> bool:

@@ -70,10 +70,10 @@ def print_sweep(
     table = Table(*columns, title=title, box=SIMPLE_HEAD, title_justify="left")
     reasons = []
     for folder, (name, raw, value) in by_folder.items():
-        state, said = _outcome(folder, raw)
-        table.add_row(name, state, (said if value is None else value) if state == "finished" else "")
+        state, outcome = _outcome(folder, raw)
+        table.add_row(name, state, (outcome if value is None else value) if state == "finished" else "")
         if state != "finished":
-            reasons.append(f"{name}: {state}{said and ': '}{said}")
+            reasons.append(f"{name}: {state}{outcome and ': '}{outcome}")
     table_console().print(table)
     settings = list(dict.fromkeys(short_path(folder.parent) for folder in by_folder))
     print("run folders, with a folder for each seed:", *map("  {}".format, settings[:MOST_SETTINGS]), sep="\n")

@@ -31,8 +31,8 @@ def too_large(error: BaseException) -> str | None:
 
 def without_determinism(error: BaseException) -> str | None:
     """The operation that has no deterministic kernel, if that is the error."""
-    found = re.match(r"(\S+) does not have a deterministic implementation", str(error))
-    return found[1] if found and isinstance(error, RuntimeError) else None
+    match = re.match(r"(\S+) does not have a deterministic implementation", str(error))
+    return match[1] if match and isinstance(error, RuntimeError) else None
 
 
 def _says(error: BaseException, texts: tuple[str, ...]) -> bool:

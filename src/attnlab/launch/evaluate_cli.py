@@ -89,8 +89,8 @@ def _label(options: EvaluateOptions, job: JobConfig) -> str:
     former, task = read_config(options.run / "config.yaml")["task"], job.typed.task
     shown = {"label", "from_run", *label_options(task), *label_options(former)}
     parts = [f"{key}={task[key]}" for key in task if key not in shown and task[key] != former.get(key)]
-    asked = {"subset": options.subset, "lengths": options.lengths, "checkpoint": options.checkpoint}
-    parts += [f"{key}={value}" for key, value in asked.items() if value]
+    choices = {"subset": options.subset, "lengths": options.lengths, "checkpoint": options.checkpoint}
+    parts += [f"{key}={value}" for key, value in choices.items() if value]
     name = ",".join([job.label, *parts]).replace("/", "_")
     return name if len(name) <= LONGEST_NAME else f"{name[:80]},{hashlib.sha256(name.encode()).hexdigest()[:10]}"
 

@@ -56,16 +56,16 @@ def measured_step(job: JobConfig) -> MeasuredStep | None:
     sizes = _sizes(job.raw)
     folders = sorted(folder for folder in top.glob("*") if folder.is_dir()) if top.is_dir() else []
     rows = [row for folder in folders for row in _measured_below(folder) if row.sizes == sizes]
-    found, device = [row for row in rows if row.is_of(job)] or rows, job.typed.trainer.device
+    alike, device = [row for row in rows if row.is_of(job)] or rows, job.typed.trainer.device
     if device == "auto":
-        found = [row for row in found if row.is_gpu] or found
+        alike = [row for row in alike if row.is_gpu] or alike
     else:
-        found = [row for row in found if row.is_gpu == (device != "cpu")]
-    found = [row for row in found if row.devices == _devices(job)] or found
-    if not found:
+        alike = [row for row in alike if row.is_gpu == (device != "cpu")]
+    alike = [row for row in alike if row.devices == _devices(job)] or alike
+    if not alike:
         return None
-    first = found[0]
-    times = [row.seconds for row in found if replace(row, seconds=first.seconds) == first]
+    first = alike[0]
+    times = [row.seconds for row in alike if replace(row, seconds=first.seconds) == first]
     return replace(first, seconds=statistics.median(times))
 
 
@@ -78,12 +78,12 @@ def _devices(job: JobConfig) -> int | None:
 @cache
 def _measured_below(folder: Path) -> Sequence[MeasuredStep]:
     """The finished runs of a model with a measured step."""
-    found = []
+    steps = []
     for path in sorted(folder.glob("*/seed*/result.json"))[:MOST_FOLDERS]:
         # a damaged folder is named when its run is started or reported
         with contextlib.suppress(RunError, KeyError, TypeError):
-            found += _step_of(RunFolder(path.parent))
-    return found
+            steps += _step_of(RunFolder(path.parent))
+    return steps
 
 
 def _step_of(run: RunFolder) -> list[MeasuredStep]:

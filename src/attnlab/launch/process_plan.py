@@ -56,16 +56,16 @@ def process_plan(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> Proc
         return None
     if any(map(has_several_devices, jobs)):
         return None
-    cores, given = usable_cores(), threads_of_environment()
-    set_threads = {job.typed.trainer.threads or given for job in jobs}
+    cores, environment_threads = usable_cores(), threads_of_environment()
+    set_threads = {job.typed.trainer.threads or environment_threads for job in jobs}
     fitting = max(1, cores // max(threads or 1 for threads in set_threads))
-    asked = -1 if is_default else launcher["n_jobs"]
-    wanted = asked if asked > 0 else max(1, fitting + 1 + asked)
+    n_jobs = -1 if is_default else launcher["n_jobs"]
+    wanted = n_jobs if n_jobs > 0 else max(1, fitting + 1 + n_jobs)
     processes = min(wanted, len({job.folder for job in jobs}))
     if processes < 2 or (is_default and gpu_here()):
         return None
-    threads = None if given else max(1, cores // processes)
-    each = {own or threads or 1 for own in set_threads}
+    threads = None if environment_threads else max(1, cores // processes)
+    each = {number or threads or 1 for number in set_threads}
     return ProcessPlan(processes, threads, cores, (min(each), max(each)), is_default, visible_gpus())
 
 
@@ -78,8 +78,10 @@ def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> l
     """The problem of jobs on several devices that would run at once on this machine: they would share the devices."""
     if launcher.get("name") != _LOCAL or not any(map(has_several_devices, jobs)):
         return []
-    said = "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs"
-    return [f"hydra/launcher={_LOCAL}: {said} them one after the other"]
+    problem = (
+        "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs"
+    )
+    return [f"hydra/launcher={_LOCAL}: {problem} them one after the other"]
 
 
 def _count(number: int, what: str) -> str:

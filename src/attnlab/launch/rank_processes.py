@@ -96,8 +96,8 @@ class RankProcesses(RankWatch):
             # There is none if a process has ended before the run began.
             if folder.status_file.exists():
                 folder.record_end(fault)
-            said = "stopped" if signum else "failed"
-            print(f"\n{said}: {short_path(folder.path)}\n  {fault}", file=sys.stderr, flush=True)
+            outcome = "stopped" if signum else "failed"
+            print(f"\n{outcome}: {short_path(folder.path)}\n  {fault}", file=sys.stderr, flush=True)
         finally:
             os._exit(128 + signum if signum else FAILED)
 
@@ -156,7 +156,7 @@ def other_ranks(job: JobConfig, layout: RankLayout) -> Iterator[tuple[RankLayout
 
 def _listening_socket() -> socket.socket:
     """A socket on a free port of this machine; it is open from the start, so that no other program takes the port."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.bind(("127.0.0.1", 0))
-    found.listen()
-    return found
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    return listener

@@ -49,13 +49,13 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
         result = recorded_result(job)
         shown = result is not None
         note_other_name(job)
-        if said := offline_note(job.typed.logger.name):
-            print(said, file=sys.stderr)
+        if note := offline_note(job.typed.logger.name):
+            print(note, file=sys.stderr)
         if result is not None and given_id() and job.typed.logger.name != "csv":
             from attnlab.run.wandb_mirror import log_finished_run
 
-            if said := log_finished_run(job, result):
-                print(said, file=sys.stderr)
+            if note := log_finished_run(job, result):
+                print(note, file=sys.stderr)
         if not shown:
             if not quiet and job.typed.trainer.progress != "none":
                 print(start_line(job), file=sys.stderr, flush=True)
@@ -146,8 +146,8 @@ def exit_code(error: BaseException, name: str) -> int:
         return 128 + error.signum
     from attnlab.launch.device_errors import too_large, without_determinism
 
-    if said := too_large(error):
-        return _failed(name, f"it {said}")
+    if advice := too_large(error):
+        return _failed(name, f"it {advice}")
     if operation := without_determinism(error):
         return _failed(
             name,

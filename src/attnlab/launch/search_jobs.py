@@ -53,10 +53,10 @@ class SearchJobs:
         name, label = " ".join(swept), f"[{hydra.job.num + 1}/{self.search.trials}]"
         composed: Any = OmegaConf.to_container(config, resolve=True)
         composed["experiment"] = hydra.runtime.choices.get("experiment")
-        found = self._run(composed, name, label)
-        if found is not None:
-            print(f"{label} {found[0]} {text(*found)}", file=sys.stderr, flush=True)
-        return None if found is None else found[1]
+        result = self._run(composed, name, label)
+        if result is not None:
+            print(f"{label} {result[0]} {text(*result)}", file=sys.stderr, flush=True)
+        return None if result is None else result[1]
 
     def _run(self, config: Any, name: str, label: str) -> tuple[str, float] | None:
         """Name and value of the objective of a job; None, with a message, if it has none."""
@@ -71,20 +71,20 @@ class SearchJobs:
         code = 0 if finished else run_job(job, quiet=True, name=f"{label} {name}")
         if code > 128:
             raise SystemExit(code)
-        found = None if code else objective(RunFolder(job.folder).result() or {})
-        if not code and (found is None or lower_is_better(found[0]) != self.search.minimize):
+        result = None if code else objective(RunFolder(job.folder).result() or {})
+        if not code and (result is None or lower_is_better(result[0]) != self.search.minimize):
             aim = "minimize" if self.search.minimize else "maximize"
-            told = f"its result has {found[0] if found else 'no validation metric'}, and the search is one to {aim}"
-            print(f"{label} failed: {told}", file=sys.stderr, flush=True)
-            code, found = FAILED, None
-        if found is not None and (wrong := problem(*found)):
-            print(f"{label} failed: its {found[0]} is {wrong}", file=sys.stderr, flush=True)
-            code, found = FAILED, None
+            lack = f"its result has {result[0] if result else 'no validation metric'}, and the search is one to {aim}"
+            print(f"{label} failed: {lack}", file=sys.stderr, flush=True)
+            code, result = FAILED, None
+        if result is not None and (wrong := problem(*result)):
+            print(f"{label} failed: its {result[0]} is {wrong}", file=sys.stderr, flush=True)
+            code, result = FAILED, None
         self.jobs.append(job)
         self.names.append(name)
         self.codes.append(code)
-        self.found.append(found)
-        return found
+        self.found.append(result)
+        return result
 
     def _report_words(self) -> list[str]:
         """Words of report.py for the folder of all jobs, with those of `debug=...`, which it leaves out by itself."""
@@ -96,15 +96,15 @@ class SearchJobs:
         """Print a table of the jobs and the best of them; returns 0 if all are finished."""
         from attnlab.launch.console_summary import print_sweep
 
-        values = ["failed" if one is None else f"{one[0]} {text(*one)}" for one in self.found]
+        values = ["failed" if result is None else f"{result[0]} {text(*result)}" for result in self.found]
         code = print_sweep(self.jobs, self.names, values, self._report_words()) if self.jobs else 0
         # a sampler may choose the same values again
-        found = {name: one for one, name in zip(self.found, self.names, strict=True) if one is not None}
-        if found:
-            metric, value = (min if self.search.minimize else max)(found.values(), key=lambda one: one[1])
-            best = [name for name, one in found.items() if one[1] == value]
+        results = {name: result for result, name in zip(self.found, self.names, strict=True) if result is not None}
+        if results:
+            metric, value = (min if self.search.minimize else max)(results.values(), key=lambda result: result[1])
+            best = [name for name, result in results.items() if result[1] == value]
             others = f" and {len(best) - 1} others as good" if len(best) > 1 else ""
-            print(f"best of {len(found)}: {best[0]}{others}, {metric} {text(metric, value)}")
+            print(f"best of {len(results)}: {best[0]}{others}, {metric} {text(metric, value)}")
             if (record := self.folder / "optimization_results.yaml").is_file():
                 print(f"as Hydra records it: {short_path(record)}")
         return code or max(self.codes, default=0)
@@ -128,7 +128,7 @@ def run_search(search: Search, choices: Sequence[str], argv: Sequence[str]) -> i
         # Raised at the end if no job has a value; each has said why.
         if not jobs.codes:
             raise ConfigError([f"{GROUP}={OPTUNA}: {first_line(error)}"]) from error
-        if any(one is not None for one in jobs.found):
+        if any(result is not None for result in jobs.found):
             raise
     except RuntimeError as error:
         # A grid asks its study to stop after its last job, and the sweeper expects that of a finished one only.

@@ -201,9 +201,9 @@ def _hours(plans: Sequence[PlannedRun]) -> list[str]:
         if plan.hours is not None and plan.step is not None:
             parts[plan.step.hardware, plan.step.is_gpu, plan.step.is_guess].append(plan)
     lines = []
-    for (hardware, is_gpu, is_guess), found in parts.items():
+    for (hardware, is_gpu, is_guess), runs_there in parts.items():
         how = "guessed (cost.ms_a_step), not measured" if is_guess else "by measured steps"
-        total, what = span(_total(found) or (), is_guess), "GPU-hours" if is_gpu else "hours"
+        total, what = span(_total(runs_there) or (), is_guess), "GPU-hours" if is_gpu else "hours"
         lines.append(f"{what}: {total} on {hardware}, {how} (no validations or tests)")
     if any(is_guess for _, _, is_guess in parts):
         lines.append(f"a run of each model with train.max_steps={SHORT_RUN} measures the steps that were guessed")
@@ -234,8 +234,12 @@ def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[JobTask]) -> list[str
     arrays = submission.arrays(tasks)
     size = f"{counted(len(tasks), 'task')} in {counted(len(arrays), 'array')} of at most {submission.most:,} tasks"
     wanted = [submission.parameters(array[0]) for array in arrays]
-    shown = [", ".join(f"{key}={value}" for key, value in one.items() if key != "job_name") for one in wanted]
-    names = listed(dict.fromkeys(one["job_name"] for one in wanted), most=3)
-    asked = [f"each task asks for {one}; Slurm checks that when it is submitted" for one in dict.fromkeys(shown)]
+    shown = [
+        ", ".join(f"{key}={value}" for key, value in resources.items() if key != "job_name") for resources in wanted
+    ]
+    names = listed(dict.fromkeys(resources["job_name"] for resources in wanted), most=3)
+    sentences = [
+        f"each task asks for {resources}; Slurm checks that when it is submitted" for resources in dict.fromkeys(shown)
+    ]
     waiting += [note] if (note := submission.gpu_note()) else []
-    return [*waiting, f"on Slurm: {size}, {names}", *asked]
+    return [*waiting, f"on Slurm: {size}, {names}", *sentences]

@@ -43,8 +43,8 @@ def show_all(configs: Sequence[Config]) -> None:
     for config in configs:
         task, folders = make_task(config["task"]), _folders(config)
         console.print(*_head(config, task), _facts(_description(config, task, folders)), "", sep="\n")
-        found = all(source.find(folders) for source in task.sources())
-        (ready if found else lacking).append(config["task"]["name"])
+        complete = all(source.find(folders) for source in task.sources())
+        (ready if complete else lacking).append(config["task"]["name"])
     state = _facts([("ready", listed(ready)), ("files missing", listed(lacking))])
     console.print("With their default options:", state, sep="\n")
     console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
@@ -142,12 +142,12 @@ def _cut(text: str) -> str:
 def choices(options: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Options that name a split, each with all its values, the configured one first; only that one for an open set."""
     arguments = read_signature(options["_target_"]).arguments
-    found = {}
+    values = {}
     for name in options["label"]:
         annotation = arguments[name].annotation if name in arguments else None
         others = get_args(annotation) if get_origin(annotation) is Literal else ()
-        found[name] = list(dict.fromkeys([options[name], *others]))
-    return found
+        values[name] = list(dict.fromkeys([options[name], *others]))
+    return values
 
 
 def _splits(options: Mapping[str, Any]) -> str:
@@ -160,11 +160,11 @@ def _splits(options: Mapping[str, Any]) -> str:
 
 def _settings(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Task]]:
     """The task with every value of each option that names a split, as (option, value, task); else as configured."""
-    found = choices(options)
-    for name, values in found.items():
+    values_of = choices(options)
+    for name, values in values_of.items():
         for value in values:
             yield name, show(value), make_task({**options, name: value})
-    if not found:
+    if not values_of:
         yield "", "", make_task(options)
 
 
@@ -179,7 +179,7 @@ def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Itera
         alike.append(sources)
     for number, (values, alike) in enumerate(groups.values()):
         # split=simple, length; language=en:
-        readers = "; ".join(f"{option}={listed(found)}" for option, found in values.items())
+        readers = "; ".join(f"{option}={listed(names)}" for option, names in values.items())
         parts: list[RenderableType] = [Text(f"{readers}:")] if len(groups) > 1 else []
         for same in zip(*alike, strict=True):
             what = f"{same[0].what}: " if len({source.what for source in same}) == 1 else ""
@@ -232,11 +232,11 @@ def _outcome(task: Task, prepared: Prepared, seconds: float) -> Iterator[tuple[s
 
 def kept_folders(prepared: Prepared) -> Iterator[Path]:
     """Cache folders of memory-mapped arrays and of files that runs keep."""
-    found = {file.parent: None for file in prepared.keep.values()}
+    folders = {file.parent: None for file in prepared.keep.values()}
     for subset in prepared.subsets.values():
         for array in subset.arrays():
             while array is not None:
                 if isinstance(array, np.memmap) and array.filename:
-                    found[Path(array.filename).parent] = None
+                    folders[Path(array.filename).parent] = None
                 array = getattr(array, "base", None)
-    yield from found
+    yield from folders

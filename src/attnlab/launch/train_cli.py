@@ -115,13 +115,13 @@ def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
 
 def _plan(argv: Sequence[str]) -> int:
     planned = planned_commands(argv)
-    if any(one.search is not None for one in planned.values()):
+    if any(command_line.search is not None for command_line in planned.values()):
         raise ConfigError([f"{PLAN}: a search chooses its jobs by the results of earlier ones, so nothing is planned"])
     # The runs that they begin with may be trained later.
-    if unfit := [problem for one in planned.values() for problem in _unfit(one, needs_runs=False)]:
+    if unfit := [problem for command_line in planned.values() for problem in _unfit(command_line, needs_runs=False)]:
         raise ConfigError(unfit)
-    for one in planned.values():
-        _print_notes(one, argv)
+    for command_line in planned.values():
+        _print_notes(command_line, argv)
     from attnlab.launch.sweep_plan import print_plan
 
     return print_plan(planned)

@@ -20,10 +20,10 @@ def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[str]:
     report = block if isinstance(block, Report) or block is None else build(Report, block)
     if report is None:
         return []
-    found = [f"report.success: {problem}" for problem in _success_problems(report)]
-    for at, asked in enumerate(report.hypotheses):
-        found += [f"report.hypotheses.{at}{problem}" for problem in _hypothesis_problems(asked, report)]
-    return found
+    problems = [f"report.success: {problem}" for problem in _success_problems(report)]
+    for at, hypothesis in enumerate(report.hypotheses):
+        problems += [f"report.hypotheses.{at}{problem}" for problem in _hypothesis_problems(hypothesis, report)]
+    return problems
 
 
 def _success_problems(report: Report) -> list[str]:
@@ -36,50 +36,50 @@ def _success_problems(report: Report) -> list[str]:
     if report.average and name == report.average.name:
         of = listed(report.average.of)
         return [f"{name} is a mean of columns, whose runs may differ; name one of them: {of}"]
-    found = _problem(success, metric_of(report, name))
-    return [found] if found else []
+    problem = _problem(success, metric_of(report, name))
+    return [problem] if problem else []
 
 
-def _hypothesis_problems(asked: Hypothesis, report: Report) -> Iterator[str]:
+def _hypothesis_problems(hypothesis: Hypothesis, report: Report) -> Iterator[str]:
     """What follows the key of a wrong hypothesis in the message."""
-    if asked.column is None or unknown_column(report, asked.column):
+    if hypothesis.column is None or unknown_column(report, hypothesis.column):
         return
-    metric = metric_of(report, asked.column)
+    metric = metric_of(report, hypothesis.column)
     unit = unit_of(metric)
     if metric in OF_RUNS:
-        yield f".column={asked.column}: {metric} depends on the machine and is compared by no hypothesis"
-    if not unit.has_better and asked.not_worse_by is not None:
-        yield f".not_worse_by: neither is worse in {asked.column} ({metric}); write within"
-    elif not unit.has_better and asked.direction == "better" and asked.within is None:
-        yield f".direction=better: neither is better in {asked.column} ({metric}); name higher or lower, or within"
+        yield f".column={hypothesis.column}: {metric} depends on the machine and is compared by no hypothesis"
+    if not unit.has_better and hypothesis.not_worse_by is not None:
+        yield f".not_worse_by: neither is worse in {hypothesis.column} ({metric}); write within"
+    elif not unit.has_better and hypothesis.direction == "better" and hypothesis.within is None:
+        yield f".direction=better: neither is better in {hypothesis.column} ({metric}); name higher or lower, or within"
     for key in SIZES:
-        size, most = getattr(asked, key), (unit.most - unit.least) * unit.factor
+        size, most = getattr(hypothesis, key), (unit.most - unit.least) * unit.factor
         if size is not None and size >= most:
-            yield f".{key}={size:g}: expected less than {most:g}, the range of {asked.column} ({unit.name})"
+            yield f".{key}={size:g}: expected less than {most:g}, the range of {hypothesis.column} ({unit.name})"
 
 
 def metric_of(report: Report, column: str) -> str:
     """The metric of a column; of a mean of columns, the metric of the first one."""
     if report.average and column == report.average.name:
         column = report.average.of[0]
-    given = report.columns[column]
-    return given["metric"] if isinstance(given, Mapping) else given
+    part = report.columns[column]
+    return part["metric"] if isinstance(part, Mapping) else part
 
 
 def _problem(success: Success, metric: str) -> str:
     """What is wrong with a threshold of a column's metric; empty if nothing is."""
     name, validation, unit = success.column, success.validation, unit_of(metric).name
     threshold = success.at_least if success.at_most is None else success.at_most
-    found = ""
+    text = ""
     if threshold is None or None not in (success.at_least, success.at_most):
-        found = "expected one of at_least and at_most"
+        text = "expected one of at_least and at_most"
     elif (success.at_most is not None) != lower_is_better(metric):
         better, key = ("lower", "at_most") if lower_is_better(metric) else ("higher", "at_least")
-        found = f"{better} is better in {name} ({metric}); set {key}"
+        text = f"{better} is better in {name} ({metric}); set {key}"
     elif unit == SHARE.name and not 1 <= threshold <= 100:
-        found = f"the threshold is in the unit of {name}, percent: expected 1 to 100, found {threshold:g}"
+        text = f"the threshold is in the unit of {name}, percent: expected 1 to 100, found {threshold:g}"
     elif validation and not validation.startswith("val/"):
-        found = f"validation={validation}: expected a metric of the validation, val/..."
+        text = f"validation={validation}: expected a metric of the validation, val/..."
     elif validation and unit_of(validation).name != unit:
-        found = f"the unit of validation={validation} is {unit_of(validation).name}, the unit of {name} is {unit}"
-    return found
+        text = f"the unit of validation={validation} is {unit_of(validation).name}, the unit of {name} is {unit}"
+    return text

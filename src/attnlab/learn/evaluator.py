@@ -130,8 +130,8 @@ class Evaluator:
             for start in range(ranks.rank * size, len(order), ranks.world * size):
                 rows = order[start : start + size]
                 batch = examples.batch(numbers[rows]).to(device)
-                found = kind.scores(self.network, batch, limit)
-                measured.append((rows, {name: values.cpu().numpy() for name, values in found.items()}))
+                scores = kind.scores(self.network, batch, limit)
+                measured.append((rows, {name: values.cpu().numpy() for name, values in scores.items()}))
                 if show:
                     self.reporter.update(min(start + ranks.world * size, len(order)))
         records: dict[str, np.ndarray] = {}
@@ -142,12 +142,12 @@ class Evaluator:
 
     def chosen(self, name: str, numbers: np.ndarray | None) -> np.ndarray | None:
         """Numbers of the examples to evaluate: `numbers` (None: all), cut down to `train.eval_batches` batches."""
-        asked = len(self.prepared.subsets[name]) if numbers is None else len(numbers)
-        most = asked if self.train.eval_batches is None else self.train.eval_batches * self.train.eval_batch_size
-        if most >= asked:
+        n_examples = len(self.prepared.subsets[name]) if numbers is None else len(numbers)
+        most = n_examples if self.train.eval_batches is None else self.train.eval_batches * self.train.eval_batch_size
+        if most >= n_examples:
             return numbers
         # always the same ones; not the first ones, because files are often sorted by length or kind
-        rows = np.sort(np.random.default_rng(0).permutation(asked)[:most])
+        rows = np.sort(np.random.default_rng(0).permutation(n_examples)[:most])
         return rows if numbers is None else np.asarray(numbers)[rows]
 
     def debug(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Evaluator:
 
     def test_subsets(self, show: bool = False) -> Findings:
         """Metrics and counts of every test subset."""
-        found = Findings()
+        findings = Findings()
         for name in self.tests:
-            found.add(name, *self.subset(name, show=show))
-        return found
+            findings.add(name, *self.subset(name, show=show))
+        return findings

@@ -59,8 +59,8 @@ class LossMonitor:
     def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor | float]) -> list[StepLosses]:
         """Losses to check after the backward pass of a step."""
         due = self.unchecked()
-        found = {name: metrics.get(name) for name in ("train/loss", "train/ortho")}
-        values = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        losses = {name: metrics.get(name) for name in ("train/loss", "train/ortho")}
+        values = {name: value for name, value in losses.items() if isinstance(value, Tensor)}
         self._kept = StepLosses.of(step, batch, values)
         return due if self.late else due + self.unchecked()
 

@@ -66,8 +66,8 @@ _SUMMARY = re.compile(r"(?P<function>relative_sd|max)\((?P<name>[\w/.]+)\)")
 
 def summary_of(metric: str) -> tuple[str, str] | None:
     """Function and name of a summary of logged values, `relative_sd(train/gradient_norm)` or `max(...)`; else None."""
-    found = _SUMMARY.fullmatch(metric)
-    return (found["function"], found["name"]) if found else None
+    match = _SUMMARY.fullmatch(metric)
+    return (match["function"], match["name"]) if match else None
 
 
 @lru_cache(maxsize=2**12)
@@ -82,8 +82,8 @@ def unit_of(metric: str) -> Unit:
         return RATIO if summary[0] == "relative_sd" else unit_of(summary[1])
     last = metric.rpartition("/")[2]
     kind = next((_TABLE["words"][word] for word in last.split("_") if word in _TABLE["words"]), None)
-    found = Unit("") if kind is None else _KINDS[kind]
-    return found if found.name else replace(found, name=last.replace("_", " "))
+    unit = Unit("") if kind is None else _KINDS[kind]
+    return unit if unit.name else replace(unit, name=last.replace("_", " "))
 
 
 def same_unit(name: str, published: str) -> bool:
@@ -98,14 +98,14 @@ def lower_is_better(metric: str) -> bool:
 
 def problem(metric: str, value: float | int) -> str:
     """Why a recorded number is not a possible value of a metric; empty for possible values."""
-    unit, given = unit_of(metric), as_float(value)
-    if not math.isfinite(given):
+    unit, number = unit_of(metric), as_float(value)
+    if not math.isfinite(number):
         return NOT_FINITE
     # single precision may exceed the range a little
     slack = 1e-6 if unit.most <= 1 else 0.0
-    if given < unit.least - slack or (given > unit.most + slack and unit.most < LARGEST):
+    if number < unit.least - slack or (number > unit.most + slack and unit.most < LARGEST):
         return f"not in [{unit.least:g}, {unit.most:g}]" if unit.most < LARGEST else f"less than {unit.least:g}"
-    return "too large to be averaged" if given > LARGEST else ""
+    return "too large to be averaged" if number > LARGEST else ""
 
 
 def as_float(value: float | int) -> float:
@@ -171,7 +171,11 @@ def label(name: str, unit: str) -> str:
 def shortcut_lines(shortcuts: Mapping[str, Mapping[str, float]], names: Iterable[str]) -> list[str]:
     """For each of these metrics that has a shortcut, the best one as a line of text."""
     best = {name: best_first(name, shortcuts.get(name, {}).items())[:1] for name in names}
-    return [f"shortcut in {name}: {text(name, value)} ({one})" for name, pairs in best.items() for one, value in pairs]
+    return [
+        f"shortcut in {name}: {text(name, value)} ({shortcut})"
+        for name, pairs in best.items()
+        for shortcut, value in pairs
+    ]
 
 
 def best_first(metric: str, pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -102,16 +102,16 @@ def summarise(
     size = len(next(iter(records.values())))
     parts = {"all": np.arange(size)} | {name: np.asarray(numbers) for name, numbers in groups.items()}
     parts |= {} if lengths is None else by_length(lengths, length_bins)
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     counts: dict[str, int] = {}
     for part, numbers in parts.items():
         if len(numbers):
-            own = {name: values[numbers] for name, values in records.items()}
-            found |= {name if part == "all" else f"{part}/{name}": METRICS[name](own) for name in metrics}
+            of_group = {name: values[numbers] for name, values in records.items()}
+            means |= {name if part == "all" else f"{part}/{name}": METRICS[name](of_group) for name in metrics}
             counts[part] = len(numbers)
-            if "accuracy" in metrics and "tokens" in own:
-                counts["tokens" if part == "all" else f"{part}/tokens"] = int(own["tokens"].sum())
-    return found, counts
+            if "accuracy" in metrics and "tokens" in of_group:
+                counts["tokens" if part == "all" else f"{part}/tokens"] = int(of_group["tokens"].sum())
+    return means, counts
 
 
 def by_length(lengths: np.ndarray, bins: Sequence[int] | None) -> dict[str, np.ndarray]:
@@ -120,5 +120,5 @@ def by_length(lengths: np.ndarray, bins: Sequence[int] | None) -> dict[str, np.n
         return {f"length_{n}": np.flatnonzero(lengths == n) for n in np.unique(lengths)}
     bin_of = np.searchsorted(np.asarray(bins), lengths, side="right") - 1
     names = [f"length_{low}_{high - 1}" for low, high in pairwise(bins)] + [f"length_{bins[-1]}_up"]
-    found = {name: np.flatnonzero(bin_of == i) for i, name in enumerate(names)}
-    return {name: numbers for name, numbers in found.items() if len(numbers)}
+    members = {name: np.flatnonzero(bin_of == i) for i, name in enumerate(names)}
+    return {name: numbers for name, numbers in members.items() if len(numbers)}

@@ -31,8 +31,8 @@ def make_optimizer(optim: Optim, parameters: Iterable[nn.Parameter], fused: bool
 def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     """Keeps `fused` and `foreach` of this optimiser: the ones in a checkpoint are of the machine that wrote it."""
     groups = [
-        {**saved, **{name: own[name] for name in ("fused", "foreach")}}
-        for saved, own in zip(state["param_groups"], optimizer.param_groups, strict=False)
+        {**saved, **{name: group[name] for name in ("fused", "foreach")}}
+        for saved, group in zip(state["param_groups"], optimizer.param_groups, strict=False)
     ]
     return {**state, "param_groups": groups}
 

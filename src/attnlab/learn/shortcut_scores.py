@@ -17,11 +17,11 @@ Scores = dict[str, dict[str, float]]
 
 def shortcut_scores(task: Task, prepared: Prepared[Any]) -> Scores:
     """The scores of every shortcut on all subsets but `train`, and on their groups; not by length."""
-    found, shortcuts = Scores(), task.shortcuts(prepared)
+    scores, shortcuts = Scores(), task.shortcuts(prepared)
     for subset, examples in prepared.subsets.items():
         if subset != "train":
-            found |= subset_scores(shortcuts, prepared.spec, subset, examples)
-    return found
+            scores |= subset_scores(shortcuts, prepared.spec, subset, examples)
+    return scores
 
 
 def subset_scores(
@@ -36,10 +36,10 @@ def subset_scores(
     Args:
         numbers: of the examples that are scored; None = all.
     """
-    found = Scores()
+    scores = Scores()
     chosen = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
     for name, shortcut in shortcuts.items():
         records = {score: values[chosen] for score, values in shortcut(examples).items()}
         for metric, value in summarise_subset(records, spec.metrics, examples, chosen, by_length=False)[0].items():
-            found.setdefault(f"{subset}/{metric}", {})[name] = value
-    return found
+            scores.setdefault(f"{subset}/{metric}", {})[name] = value
+    return scores

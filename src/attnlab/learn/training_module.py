@@ -192,9 +192,9 @@ def over_pieces(
         weights: for each piece, how many items its loss is a mean over.
     """
     # `checkpoint` restores the random state of the devices of its tensor arguments, and sees no tensor inside a batch.
-    found = [
+    losses = [
         checkpoint(lambda batch, index: objective(batch), piece, piece.index, use_reentrant=False) for piece in pieces
     ]
-    loss = sum(weight * each for weight, (each, _) in zip(weights, found, strict=True))
-    penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, found, strict=True))
+    loss = sum(weight * each for weight, (each, _) in zip(weights, losses, strict=True))
+    penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, losses, strict=True))
     return loss / sum(weights[1:], weights[0]).clamp(min=1), penalty / sum(map(len, pieces))

@@ -29,19 +29,19 @@ def observed(network: nn.Module) -> Iterator[dict[str, Application]]:
 
     Earlier observers are restored at the end, also after an exception.
     """
-    found: dict[str, Application] = {}
+    applications: dict[str, Application] = {}
     uses: Counter[str] = Counter()
 
     def record(name: str, attention: Attention, seen: Observation) -> None:
         uses[name] += 1
-        found[name if uses[name] == 1 else f"{name}#{uses[name]}"] = Application(attention, seen)
+        applications[name if uses[name] == 1 else f"{name}#{uses[name]}"] = Application(attention, seen)
 
     attentions = {name: module for name, module in network.named_modules() if isinstance(module, Attention)}
     before = {name: attention.observer for name, attention in attentions.items()}
     try:
         for name, attention in attentions.items():
             attention.observer = partial(record, name, attention)
-        yield found
+        yield applications
     finally:
         for name, attention in attentions.items():
             attention.observer = before[name]

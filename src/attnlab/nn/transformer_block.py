@@ -173,11 +173,11 @@ class Layer(nn.Module):
 
     def step(self, x: Float[Tensor, "B 1 E"], state: tuple) -> tuple[Float[Tensor, "B 1 E"], tuple]:
         """One position: equals the same row of the causal forward."""
-        attention, cross, (own, over_memory) = self.attention, self.cross, state
-        x, own = self.around_attention(x, lambda y: attention.step(y, own))
+        attention, cross, (over_self, over_memory) = self.attention, self.cross, state
+        x, over_self = self.around_attention(x, lambda y: attention.step(y, over_self))
         if cross is not None:
             x, over_memory = self.around_cross(x, lambda y: cross.step(y, over_memory))
-        return self._fed_forward(x), (own, over_memory)
+        return self._fed_forward(x), (over_self, over_memory)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         if self.attention.replaces_feed_forward:

@@ -99,9 +99,9 @@ def on_screen(number: int, columns: int, height: float, lines: int, most: int) -
     """
     free = SCREEN[1] - LINE * lines
     fitting = (count for count in range(columns, most) if -(-number // count) * 0.7 * height <= free)
-    found = next(fitting, most)
-    width = min(SCREEN[0], WIDTH * found / columns)
-    return found, max(min(height, free / -(-number // found)), height / 2), width
+    fit = next(fitting, most)
+    width = min(SCREEN[0], WIDTH * fit / columns)
+    return fit, max(min(height, free / -(-number // fit)), height / 2), width
 
 
 def panel_title(text: str, columns: int, width: float = WIDTH) -> str:

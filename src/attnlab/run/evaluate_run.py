@@ -48,11 +48,11 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     if note := unfinished(folder, where["step"]):
         reporter.say(note)
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
-    found, seen = _evaluate_subsets(options, prepared, evaluator, former, task)
+    findings, seen = _evaluate_subsets(options, prepared, evaluator, former, task)
     return {
-        "metrics": found.metrics,
-        "counts": found.counts,
-        "shortcuts": found.shortcuts,
+        "metrics": findings.metrics,
+        "counts": findings.counts,
+        "shortcuts": findings.shortcuts,
         "task": config.task,
         "lengths": options.lengths,
         "weights": where,
@@ -85,7 +85,7 @@ def _evaluate_subsets(
     options: EvaluateOptions, prepared: Prepared[Examples], evaluator: Evaluator, former: Prepared[Examples], task: Task
 ) -> tuple[Findings, dict[str, int]]:
     """Findings of every subset asked for, and how many of its examples the run was trained on (in `former`)."""
-    found, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
+    findings, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
     trained, shortcuts = set(former.subsets["train"].identities()), task.shortcuts(former)
     for name in names:
         numbers = _numbers(options, prepared.subsets[name], name, len(names) == 1)
@@ -94,26 +94,26 @@ def _evaluate_subsets(
             say(f"note: {name} has no example of lengths {options.lengths}")
             continue
         limit = prepared.decode_limits.get(name) or prepared.spec.max_output_length
-        found.add(name, *evaluator.subset(name, numbers, limit, show=True))
-        found.shortcuts |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
+        findings.add(name, *evaluator.subset(name, numbers, limit, show=True))
+        findings.shortcuts |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
         if seen[name]:
-            say(f"note: the run was trained on {seen[name]:,} of these {found.counts[name]:,} examples of {name}")
-    if not found.metrics:
+            say(f"note: the run was trained on {seen[name]:,} of these {findings.counts[name]:,} examples of {name}")
+    if not findings.metrics:
         raise RunError(f"lengths={options.lengths}: {', '.join(names)} have no such example")
-    return found, seen
+    return findings, seen
 
 
-def _require_same_outputs(asked: TaskSpec, trained: TaskSpec) -> None:
+def _require_same_outputs(tested: TaskSpec, trained: TaskSpec) -> None:
     """Refuses data whose numbers mean other tokens than in training, and end tokens that were not trained."""
-    if asked.end_token != trained.end_token:
+    if tested.end_token != trained.end_token:
         other = "sequence_accuracy_oracle_end is its accuracy at given lengths"
         why = f"with end tokens, and {other}" if trained.end_token else "without end tokens, and can choose none"
-        raise RunError(f"task.end_token={str(asked.end_token).lower()}: the run was trained {why}; leave the key out")
+        raise RunError(f"task.end_token={str(tested.end_token).lower()}: the run was trained {why}; leave the key out")
     for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
-        if getattr(asked, name) != getattr(trained, name):
-            there, here = getattr(trained, name), getattr(asked, name)
+        if getattr(tested, name) != getattr(trained, name):
+            there, here = getattr(trained, name), getattr(tested, name)
             raise RunError(f"the run was trained with {name.replace('_', ' ')} {there} and this data has {here}")
 
 

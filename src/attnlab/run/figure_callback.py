@@ -86,8 +86,8 @@ class Figures(StepCallback):
 def drawn_figures(folder: Path, until: int) -> dict[int, list[Path]]:
     """Pictures in a run folder by their step, up to step `until`."""
     names = {path.name.removeprefix("step"): path for path in (folder / FOLDER).glob("step*")}
-    found = {int(name): _pictures(path) for name, path in names.items() if name.isdigit()}
-    return {step: found[step] for step in sorted(found) if step <= until}
+    pictures = {int(name): _pictures(path) for name, path in names.items() if name.isdigit()}
+    return {step: pictures[step] for step in sorted(pictures) if step <= until}
 
 
 def _pictures(folder: Path) -> list[Path]:

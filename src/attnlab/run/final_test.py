@@ -36,9 +36,9 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
     else:
         load(from_first(lambda: network_weights(saved)))
         selected = {"rule": "last_step", "step": step}
-    found = evaluator.test_subsets(show=True)
+    findings = evaluator.test_subsets(show=True)
     if evaluator.train.diagnose_every is not None and evaluator.ranks.is_first:
-        found.metrics |= diagnosed(evaluator)
+        findings.metrics |= diagnosed(evaluator)
     if evaluator.train.paper_rule is not None:
         selected["paper_rule"] = {"rule": evaluator.train.paper_rule}
         for group in sorted(rule for rule in best if rule):
@@ -47,8 +47,8 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
             for name in evaluator.tests:
                 metrics, counts = evaluator.subset(name, evaluator.prepared.subsets[name].groups[group])
                 prefix = f"{name.replace('test', 'test_paper_rule', 1)}/{group}"
-                found.add(prefix, {evaluator.metric: metrics[evaluator.metric]}, {"all": counts["all"]})
-    return found, selected
+                findings.add(prefix, {evaluator.metric: metrics[evaluator.metric]}, {"all": counts["all"]})
+    return findings, selected
 
 
 def record_result(run: RunContext) -> dict[str, Any] | None:
@@ -56,19 +56,19 @@ def record_result(run: RunContext) -> dict[str, Any] | None:
     config = run.config
     max_steps = steps_of(config.train)
     saved = read_checkpoint(run.folder.checkpoint) if run.ranks.is_first else {}
-    found, selected = final_test(run.evaluator, run.folder.path, saved)
+    findings, selected = final_test(run.evaluator, run.folder.path, saved)
     if not run.ranks.is_first:
         return None
     # One value each: in wandb they are part of the summary, instead of seventy charts with one point.
-    run.sinks.file.log(max_steps, {name: value for name, value in found.metrics.items() if name.startswith("test")})
+    run.sinks.file.log(max_steps, {name: value for name, value in findings.metrics.items() if name.startswith("test")})
     seconds = saved["callbacks"][Clock.__qualname__]["seconds"]
     status, spec = run.folder.status(), run.prepared.spec
     commits = status["commits"]
     selected |= _last_validation(run, selected)
     result = {
         IDENTITY: run.identity,
-        "metrics": found.metrics,
-        "counts": {"train": len(run.prepared.subsets["train"])} | found.counts,
+        "metrics": findings.metrics,
+        "counts": {"train": len(run.prepared.subsets["train"])} | findings.counts,
         "shortcuts": run.prepared.shortcuts,
         "selection": selected,
         "seconds": seconds,

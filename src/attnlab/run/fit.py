@@ -81,24 +81,24 @@ def fit(run: RunContext) -> None:
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec, run.ranks)
     max_steps = steps_of(run.config.train)
-    own = own_callbacks(run, order)
+    callbacks = own_callbacks(run, order)
     save = Checkpoint(
         run.config.train.checkpoint_every,
         max_steps,
         lambda: common_stop(run),
         run.folder.checkpoint,
-        lambda step: after_saving(run, own, step),
+        lambda step: after_saving(run, callbacks, step),
         run.identity,
         run.ranks,
     )
     # the checkpoint is last, since it saves the state of the others
-    train(run, module, order, [TrainProgress(run.reporter, max_steps), *own, save])
+    train(run, module, order, [TrainProgress(run.reporter, max_steps), *callbacks, save])
 
 
 def common_stop(run: RunContext) -> int | None:
     """Number of a stop signal that a process of the run has got, the largest one; the same on all, after each step."""
-    own = run.stop.pending()
-    signum = run.ranks.largest(own or 0)
+    pending = run.stop.pending()
+    signum = run.ranks.largest(pending or 0)
     if signum:
         run.stop.heed(signum)
         # The others end soon, while rank 0 still writes.
@@ -141,11 +141,11 @@ def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequ
         raise Stopped(signum)
 
 
-def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None:
+def after_saving(run: RunContext, callbacks: Sequence[pl.Callback], step: int) -> None:
     """After a checkpoint is written: record its step, time and hardware and the rows of metrics.csv up to it, and
     remove best weights that it does not name.
     """
-    clock = next(callback for callback in own if isinstance(callback, Clock))
+    clock = next(callback for callback in callbacks if isinstance(callback, Clock))
     steps, seconds = clock.settled
     run.folder.set_status(
         "running",
@@ -155,7 +155,7 @@ def after_saving(run: RunContext, own: Sequence[pl.Callback], step: int) -> None
         hardware=hardware(run.device) | {"processes": run.ranks.world},
         metrics_file=run.sinks.file.checksum(),
     )
-    for callback in own:
+    for callback in callbacks:
         if isinstance(callback, Validation):
             callback.drop_former()
 

@@ -10,11 +10,11 @@ from attnlab.run.run_folder import RunError, read_config
 from attnlab.run.warm_start_check import fit_problem
 
 
-def load_warm_start(network: nn.Module, folder: Path, own: dict[str, Any]) -> dict[str, Any]:
+def load_warm_start(network: nn.Module, folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Load the weights of another run into the embedding and the layers of a network; task and outputs may differ.
 
     Args:
-        own: configuration of the run that is trained.
+        wanted: configuration of the run that is trained.
 
     Returns:
         folder, checkpoint and step of the weights, and the share of the numbers of the network that they fill.
@@ -22,10 +22,10 @@ def load_warm_start(network: nn.Module, folder: Path, own: dict[str, Any]) -> di
     Raises:
         RunError: the networks differ (`fit_problem`), or the vocabulary or the longest sequence does.
     """
-    given = read_config(folder / "config.yaml")
-    if problem := fit_problem(folder, given, own):
+    stored = read_config(folder / "config.yaml")
+    if problem := fit_problem(folder, stored, wanted):
         raise RunError(problem)
-    weights, where = run_weights(folder, "selected", given["train"]["selection"])
+    weights, where = run_weights(folder, "selected", stored["train"]["selection"])
     there = {_without_prefix(name): value for name, value in weights.items() if _in_body(name)}
     mine = {name: value for name, value in network.state_dict().items() if _in_body(name)}
     unfit = [

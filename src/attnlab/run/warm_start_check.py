@@ -21,28 +21,28 @@ SHAPING = (
 
 def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
     """Problems of jobs whose `from_run` is missing or does not fit."""
-    given = cache(_given)
+    stored_config = cache(_given)
     problems: list[str | None] = []
     for job in jobs:
         if (folder := job.typed.from_run) is not None:
             try:
-                problems.append(fit_problem(folder, given(folder), job.raw))
+                problems.append(fit_problem(folder, stored_config(folder), job.raw))
             except RunError as error:
                 problems.append(str(error))
     return list(dict.fromkeys(filter(None, problems)))
 
 
-def fit_problem(folder: str | Path, given: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
+def fit_problem(folder: str | Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
     """Why weights of one run cannot be used in the network of another run (another network, classes that are not
     allowed); None if they fit.
 
     Args:
-        folder, given: the run that the weights are from, and its configuration.
-        own: configuration of the run that is trained.
+        folder, stored: the run that the weights are from, and its configuration.
+        wanted: configuration of the run that is trained.
     """
-    if foreign := foreign_targets(given):
+    if foreign := foreign_targets(stored):
         return f"from_run={folder}: {foreign[0]}"
-    if changed := differences(*map(_shape, (given, own))):
+    if changed := differences(*map(_shape, (stored, wanted))):
         return f"from_run={folder}: it has another network than this run: {'; '.join(changed)}"
     return None
 

@@ -38,10 +38,10 @@ def general_shortcuts(spec: TaskSpec, train: Examples) -> dict[str, Shortcut]:
         if spec.n_classes == 1:
             mean = parts.answers.mean()
             return {"mean answer": lambda part: answer_scores(np.full(len(part), mean), part)}
-        found = {MOST_FREQUENT: most_frequent(train)}
-        found |= {"most frequent answer by kind": most_frequent(train, _group_of_each)} if train.groups else {}
+        shortcuts = {MOST_FREQUENT: most_frequent(train)}
+        shortcuts |= {"most frequent answer by kind": most_frequent(train, _group_of_each)} if train.groups else {}
         positive: dict[str, Shortcut] = {"positive class": lambda part: answer_scores(np.ones(len(part)), part)}
-        return found | (positive if "f1" in spec.metrics else {})
+        return shortcuts | (positive if "f1" in spec.metrics else {})
     if isinstance(getattr(train, "targets", None), Ragged):
         ends = int(spec.end_token)
         ((answer, _),) = Counter(_rows(parts.targets, ends)).most_common(1)
@@ -91,15 +91,15 @@ def token_frequencies(spec: TaskSpec, tokens: np.ndarray) -> Shortcut:
         losses = -np.log(counts / counts.sum())
 
     def scores(part: Examples) -> Records:
-        found: dict[str, list[np.ndarray]] = {}
+        columns: dict[str, list[np.ndarray]] = {}
         for start in range(0, len(part), BLOCKS):
             batch: Any = part.batch(np.arange(start, min(start + BLOCKS, len(part))))
             targets, scored, words = (x.cpu().numpy() for x in (batch.targets, batch.scored, batch.words))
             right, number = ((targets == counts.argmax()) & scored).sum(1), scored.sum(1)
             sums = {"loss": np.where(scored, losses[targets], 0).sum(1), "right": right, "tokens": number}
             for name, values in (sums | {"words": words, "sequence_accuracy": right == number}).items():
-                found.setdefault(name, []).append(values)
-        return {name: np.concatenate(values) for name, values in found.items()}
+                columns.setdefault(name, []).append(values)
+        return {name: np.concatenate(values) for name, values in columns.items()}
 
     return scores
 

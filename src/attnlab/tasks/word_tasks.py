@@ -101,16 +101,16 @@ class SequenceTask(Task):
         start, end = self.inputs.start_id, self.inputs.end_id
 
         def row(pair: tuple[Words, Words]) -> tuple[list[int], list[int]]:
-            given, out = pair
-            return [start, *self.inputs.encode(given), end], [*self.outputs.encode(out), end]
+            source, out = pair
+            return [start, *self.inputs.encode(source), end], [*self.outputs.encode(out), end]
 
         rows = each_example(pairs, row, subset)
         return SequencePairs.of([row[0] for row in rows], [row[1] for row in rows], self.inputs.pad_id)
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
-        given, out = self.inputs.decode(pairs.inputs[number]), self.outputs.decode(pairs.targets[number])
-        return f"input   {self.separator.join(given)}\noutput  {self.separator.join(out)}"
+        source, out = self.inputs.decode(pairs.inputs[number]), self.outputs.decode(pairs.targets[number])
+        return f"input   {self.separator.join(source)}\noutput  {self.separator.join(out)}"
 
     def token_names(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.inputs.words, self.outputs.words
@@ -269,19 +269,19 @@ class ClassificationTask(Task):
         return [self.classes[int(output)] for output in outputs]
 
 
-def declared(task: Task, found: Mapping[str, SizedT]) -> Mapping[str, SizedT]:
+def declared(task: Task, subsets: Mapping[str, SizedT]) -> Mapping[str, SizedT]:
     """The subsets that a task made, checked against those that its class declares.
 
     Raises:
         DataError: other names, or a subset without examples.
     """
-    if set(found) != set(task.subsets):
+    if set(subsets) != set(task.subsets):
         name = type(task).__name__
-        raise DataError(f"{name} made the subsets {listed(found)} and declares subsets = {tuple(task.subsets)}")
-    for name, examples in found.items():
+        raise DataError(f"{name} made the subsets {listed(subsets)} and declares subsets = {tuple(task.subsets)}")
+    for name, examples in subsets.items():
         if not len(examples):
             raise DataError(f"{type(task).__name__}: the subset {name} has no example")
-    return found
+    return subsets
 
 
 def each_example(examples: Iterable[S], encode: Callable[[S], T], subset: str) -> list[T]:
@@ -290,13 +290,13 @@ def each_example(examples: Iterable[S], encode: Callable[[S], T], subset: str) -
     Raises:
         DataError: from `encode`, with the subset and the number of the example.
     """
-    found: list[T] = []
+    results: list[T] = []
     try:
         for example in examples:
-            found.append(encode(example))
+            results.append(encode(example))
     except DataError as error:
-        raise DataError(f"{subset}, example {len(found)}: {error}") from None
-    return found
+        raise DataError(f"{subset}, example {len(results)}: {error}") from None
+    return results
 
 
 def words_of(text: str, separator: str) -> Words:

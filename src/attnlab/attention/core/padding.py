@@ -15,15 +15,15 @@ def queries_and_source(d_model: int, x: Tensor, memory: Tensor | None, mask: Ten
         ValueError: another shape, a mask in the place of a memory, or a wrong mask.
     """
     batch = x.shape[0] if x.ndim == 3 else "batch"
-    for name, given in (("x", x), ("memory", memory)):
-        if given is None:
+    for name, tensor in (("x", x), ("memory", memory)):
+        if tensor is None:
             continue
-        known = given.ndim == 3 and given.shape[-1] == d_model and given.shape[0] == batch
-        if not known or not given.is_floating_point():
+        known = tensor.ndim == 3 and tensor.shape[-1] == d_model and tensor.shape[0] == batch
+        if not known or not tensor.is_floating_point():
             wanted = f"({batch}, positions, {d_model})"
-            found = f"{_kind(given)} of shape {tuple(given.shape)}"
-            named = "; a mask is given by its name, mask=..." if given.dtype == torch.bool else ""
-            raise ValueError(f"{name}: expected numbers of shape {wanted}, found {found}{named}")
+            shown = f"{_kind(tensor)} of shape {tuple(tensor.shape)}"
+            named = "; a mask is given by its name, mask=..." if tensor.dtype == torch.bool else ""
+            raise ValueError(f"{name}: expected numbers of shape {wanted}, found {shown}{named}")
     source = without_padding(x if memory is None else memory, mask)
     return source if memory is None else x, source
 
@@ -37,8 +37,8 @@ def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return x
     if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
-        found = f"{_kind(mask)} of shape {tuple(mask.shape)}"
-        raise ValueError(f"mask: expected bool (True = a real position) of shape {tuple(x.shape[:2])}, found {found}")
+        shown = f"{_kind(mask)} of shape {tuple(mask.shape)}"
+        raise ValueError(f"mask: expected bool (True = a real position) of shape {tuple(x.shape[:2])}, found {shown}")
     return x.masked_fill(padding_of(mask), 0.0)
 
 

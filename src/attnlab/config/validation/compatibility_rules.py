@@ -109,14 +109,14 @@ def _shares(view: View) -> Iterator[Problem]:
         if groups is None or (slot == "decoder" and groups == view["model.encoder"]):
             continue
         shares = [group["share"] for group in groups]
-        given = [share for share in shares if share is not None]
+        numbers = [share for share in shares if share is not None]
         key, claim = f"model.{slot}", f": shares {show(shares)} of its groups"
-        if len(shares) - len(given) > 1:
+        if len(shares) - len(numbers) > 1:
             yield Problem(key, f"{claim}: null (what the others leave) is for one of them; write numbers for the rest")
-        elif len(given) < len(shares) and sum(given) > 1 + 1e-6:
-            yield Problem(key, f"{claim} add up to {sum(given):.6g} without the one that is null; expected at most 1")
-        elif len(given) == len(shares) and abs(sum(given) - 1) > 1e-6:
-            yield Problem(key, f"{claim} add up to {sum(given):.6g}; expected 1")
+        elif len(numbers) < len(shares) and sum(numbers) > 1 + 1e-6:
+            yield Problem(key, f"{claim} add up to {sum(numbers):.6g} without the one that is null; expected at most 1")
+        elif len(numbers) == len(shares) and abs(sum(numbers) - 1) > 1e-6:
+            yield Problem(key, f"{claim} add up to {sum(numbers):.6g}; expected 1")
 
 
 def _directions(view: View) -> Iterator[Problem]:
@@ -126,7 +126,9 @@ def _directions(view: View) -> Iterator[Problem]:
         if lacking:
             forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
             cost = signature.lost.get(lacking[0], "")
-            able = models_that_can(view.conf, lambda found: all(all_can(found[slot], name) for slot, name in all_needs))
+            able = models_that_can(
+                view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs)
+            )
             why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
             yield Problem(key, f"={signature.name}: {why}; {able}")
 
@@ -136,7 +138,7 @@ def _positions_possible(view: View) -> Iterator[Problem]:
     need = view.positions_class.needs
     lacking = [item for _, _, item in view.attentions("encoder", "decoder") if need and not item.can(need)]
     if lacking:
-        able = models_that_can(view.conf, lambda found: all_can(found["encoder"] + found["decoder"], need))
+        able = models_that_can(view.conf, lambda classes: all_can(classes["encoder"] + classes["decoder"], need))
         yield Problem(key, f"={value}: not possible with {lacking[0].name} (model {view['model.name']}); {able}")
 
 
@@ -147,7 +149,7 @@ def _ortho(view: View) -> Iterator[Problem]:
     key, claim, name = "model.ortho.weight", f"={show(weight)}", view["model.name"]
     used = covered_slots(where, list(view.needs))
     lacking = {item.name for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
-    able = models_that_can(view.conf, lambda found: bool(found["ortho"]))
+    able = models_that_can(view.conf, lambda classes: bool(classes["ortho"]))
     if not where:
         name_it = "" if lacking else f", or name its slots: model.ortho.where=[{next(iter(view.needs))}]"
         yield Problem(
@@ -166,7 +168,7 @@ def _normalization(view: View) -> Iterator[Problem]:
         return
     if not any("normalization" in signature.arguments for _, _, signature in view.attentions()):
         able = models_that_can(
-            view.conf, lambda found: any("normalization" in item.arguments for item in found["encoder"])
+            view.conf, lambda classes: any("normalization" in item.arguments for item in classes["encoder"])
         )
         key, value = ("kind", kind) if kind != "none" else ("denominator", "false")
         yield Problem(

@@ -25,13 +25,13 @@ def declared_subsets(task: Mapping[str, Any]) -> Sequence[str]:
         signature = signature_of(task)
     except TargetError:
         return ()
-    found = signature.declares("subsets") or ()
+    subsets = signature.declares("subsets") or ()
     for option, by_value in (signature.declares("subsets_with") or {}).items():
-        found = by_value.get(task.get(option), found)
-    if task.get(SHARE) and found:
-        train, *tests = found
-        found = (train, "val", *tests)
-    return found
+        subsets = by_value.get(task.get(option), subsets)
+    if task.get(SHARE) and subsets:
+        train, *tests = subsets
+        subsets = (train, "val", *tests)
+    return subsets
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def _idle_seed(task: Mapping[str, Any], signature: Signature, defaults: Mapping[
 def ignored_problems(view: View) -> Iterator[Problem]:
     """Options with another value than their default that nothing reads."""
     task = view["task"]
-    for found in ignored_options(task, view.conf):
-        if task[found.option] != found.default:
-            advice = f"read only with {found.read_with}; leave it at {show(found.default)}"
-            yield Problem(f"task.{found.option}", f"={show(task[found.option])} with {found.because}: {advice}")
+    for ignored in ignored_options(task, view.conf):
+        if task[ignored.option] != ignored.default:
+            advice = f"read only with {ignored.read_with}; leave it at {show(ignored.default)}"
+            yield Problem(f"task.{ignored.option}", f"={show(task[ignored.option])} with {ignored.because}: {advice}")
 
 
 def validation_problems(view: View) -> Iterator[Problem]:

@@ -121,5 +121,5 @@ def register() -> None:
 
 def chosen_launcher(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Name and options of a launcher; `auto` with a number of processes means `joblib`."""
-    own = {key: value for key, value in options.items() if key != "_target_"}
-    return {"name": "joblib" if name == DEFAULT and own.get("n_jobs") is not None else name, **own}
+    values = {key: value for key, value in options.items() if key != "_target_"}
+    return {"name": "joblib" if name == DEFAULT and values.get("n_jobs") is not None else name, **values}

@@ -38,8 +38,8 @@ def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
     if nearest(key, by_name[name]):
         return unknown_keys(value, by_name[name], group.replace("/", "."))[0]
     if owners := [other for other, options in by_name.items() if key in options]:
-        found = f"and {chosen} was chosen" if chosen else "which was not chosen"
-        return f"{item.text}: an option of {group}={' or '.join(owners)}, {found}"
+        choice_in_words = f"and {chosen} was chosen" if chosen else "which was not chosen"
+        return f"{item.text}: an option of {group}={' or '.join(owners)}, {choice_in_words}"
     if not by_name[name]:
         return f"{item.text}: {group}={name} has no options"
     return unknown_keys(value, by_name[name], group.replace("/", "."))[0]

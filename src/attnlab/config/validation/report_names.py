@@ -22,31 +22,35 @@ def form_problems(report: Report) -> list[str]:
     """Sentences on the hypotheses of a report that have no form or several; empty if all are sound."""
     return [
         f"report.hypotheses.{at}{problem}"
-        for at, one in enumerate(report.hypotheses)
-        for problem in _problems(one, report)
+        for at, hypothesis in enumerate(report.hypotheses)
+        for problem in _problems(hypothesis, report)
     ]
 
 
-def _problems(asked: Hypothesis, report: Report) -> Iterator[str]:
+def _problems(hypothesis: Hypothesis, report: Report) -> Iterator[str]:
     """What follows the key of a wrong hypothesis in the message."""
-    sizes = [key for key in SIZES if getattr(asked, key) is not None]
-    if (asked.than is None) == (asked.fails_less_than is None):
+    sizes = [key for key in SIZES if getattr(hypothesis, key) is not None]
+    if (hypothesis.than is None) == (hypothesis.fails_less_than is None):
         yield ": expected one of than (a difference in a column) and fails_less_than (failures)"
-    elif asked.row == asked.other:
-        key = "than" if asked.than else "fails_less_than"
-        yield f".{key}={show(asked.other)}: a row is compared with itself; name another row"
-    elif asked.fails_less_than is not None:
-        given = [*(["column"] if asked.column is not None else []), *sizes]
-        if given:
-            yield f".{given[0]}={show(getattr(asked, given[0]))}: fails_less_than has no {listed(given)}; leave it out"
+    elif hypothesis.row == hypothesis.other:
+        key = "than" if hypothesis.than else "fails_less_than"
+        yield f".{key}={show(hypothesis.other)}: a row is compared with itself; name another row"
+    elif hypothesis.fails_less_than is not None:
+        superfluous = [*(["column"] if hypothesis.column is not None else []), *sizes]
+        if superfluous:
+            key = superfluous[0]
+            value = show(getattr(hypothesis, key))
+            yield f".{key}={value}: fails_less_than has no {listed(superfluous)}; leave it out"
         if report.success is None:
-            yield f".fails_less_than={asked.fails_less_than}: needs report.success, which says when a run fails"
-    elif asked.column is None:
+            yield f".fails_less_than={hypothesis.fails_less_than}: needs report.success, which says when a run fails"
+    elif hypothesis.column is None:
         yield ".column: missing; expected a column of the report"
     if len(sizes) > 1:
         yield f": expected one of {listed(SIZES)}, found {listed(sizes)}"
-    if asked.direction != "better" and (asked.fails_less_than or asked.within or asked.not_worse_by):
-        yield f".direction={asked.direction}: goes with a difference only (than, at_least); leave it out"
+    if hypothesis.direction != "better" and (
+        hypothesis.fails_less_than or hypothesis.within or hypothesis.not_worse_by
+    ):
+        yield f".direction={hypothesis.direction}: goes with a difference only (than, at_least); leave it out"
 
 
 def setting(key: str, config: Mapping[str, Any]) -> Any:
@@ -55,8 +59,8 @@ def setting(key: str, config: Mapping[str, Any]) -> Any:
         return config["model"]["name"]
     if key == "task":
         return run_label(config)
-    found = value_at(config, key)
-    return None if found is MISSING else found
+    value = value_at(config, key)
+    return None if value is MISSING else value
 
 
 def row_name(report: Report, config: Mapping[str, Any]) -> str:
@@ -103,20 +107,20 @@ def require_known_names(
     if block is None:
         return
     report = build(Report, block)
-    columns = [one.column for one in report.hypotheses if one.column is not None]
+    columns = [each.column for each in report.hypotheses if each.column is not None]
     problems = [*form_problems(report), *_average_problems(report)]
     problems += [
         f"report.{name}: no run has the key {key}{hint(nearest_key(key, flatten(config)))}"
         for config in configs[:1]
         for name in ("rows", "best_over")
         for key in getattr(report, name)
-        if key not in ("model", "task") and all(value_at(one, key) is MISSING for one in configs)
+        if key not in ("model", "task") and all(value_at(each, key) is MISSING for each in configs)
     ]
     problems += [f"report.hypotheses: {line}" for name in columns if (line := unknown_column(report, name))]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))
-        named = dict.fromkeys(row for one in report.hypotheses for row in (one.row, one.other) if row)
+        named = dict.fromkeys(row for each in report.hypotheses for row in (each.row, each.other) if row)
         problems += [
             f"report.hypotheses: no such row {row}{hint(nearest(row, rows))}; rows: {listed(rows, 12)}"
             for row in named

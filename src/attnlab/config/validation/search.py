@@ -73,10 +73,10 @@ def read_search(
         return None, [f"{item.text}: {advice} such as {item.key}={_ends(item)}" for item in intervals]
     swept = [item for item in items if item.swept]
     minimize = bool(configs) and any(_smaller_is_better(config) for config in configs)
-    given = {item.key for item in items}
+    keys = {item.key for item in items}
     problems = _space_problems(swept) + _objective_problems(configs) + _option_problems(sweeper, launcher)
     direction = getattr(sweeper.get("direction"), "name", sweeper.get("direction"))
-    if f"{_SECTION}.direction" in given and direction != _direction(minimize):
+    if f"{_SECTION}.direction" in keys and direction != _direction(minimize):
         problems.append(f"{_SECTION}.direction={direction}: this task's metric is one to {_direction(minimize)}")
     words: dict[str, str | int] = {f"{_SECTION}.direction": _direction(minimize)}
     if launcher == DEFAULT:
@@ -87,8 +87,8 @@ def read_search(
     if "seed" in (sweeper.get("sampler") or {}) and sweeper["sampler"]["seed"] is None:
         # The same trials again when the command is repeated, so that it goes on where it stopped.
         words[f"{_SECTION}.sampler.seed"] = 0
-    own = tuple(f"{key}={value}" for key, value in words.items() if key not in given)
-    return Search(tuple(item.key for item in swept), minimize, sweeper.get("n_trials", 0), own), problems
+    more_words = tuple(f"{key}={value}" for key, value in words.items() if key not in keys)
+    return Search(tuple(item.key for item in swept), minimize, sweeper.get("n_trials", 0), more_words), problems
 
 
 def _ends(item: Item) -> str:

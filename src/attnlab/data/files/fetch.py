@@ -129,11 +129,11 @@ def fetch(file: OfficialFile, folders: Folders) -> Path:
 def _check(path: Path, file: OfficialFile) -> None:
     record = path.with_name(path.name + ".sha256")
     expected = file.sha256 or (record.read_text().split()[0] if record.exists() else None)
-    if expected is None or expected == (found := sha256_of(path)):
+    if expected is None or expected == (actual := sha256_of(path)):
         return
     size = f"{path.stat().st_size} bytes" + (f" where {file.size} are expected" if file.size else "")
     raise DataError(
-        f"{path} is not the official file: expected sha256 {expected}, found {found} ({size}). "
+        f"{path} is not the official file: expected sha256 {expected}, found {actual} ({size}). "
         f"It was left as it is: move it away and repeat the command, which then downloads it from {file.url}."
     )
 
@@ -161,16 +161,16 @@ def _download(file: OfficialFile, target: Path, by_hand: Path) -> None:
             f"{target.name} is missing and could not be downloaded from {file.url} ({reason}). "
             f"Get that file ({size}) on a machine with network and put it at {by_hand}."
         ) from error
-    found = sha256_of(part)
-    if file.sha256 not in (None, found):
+    actual = sha256_of(part)
+    if file.sha256 not in (None, actual):
         part.unlink()
         raise DataError(
-            f"The download of {file.url} was wrong and has been removed: expected sha256 {file.sha256}, found {found}. "
-            f"Repeat the command, or put the official file at {by_hand}."
+            f"The download of {file.url} was wrong and has been removed: expected sha256 {file.sha256}, found "
+            f"{actual}. Repeat the command, or put the official file at {by_hand}."
         )
     if file.sha256 is None:
-        target.with_name(target.name + ".sha256").write_text(f"{found}  {target.name}\n")
-        say(f"{target}: no published checksum; sha256 {found} is recorded beside it")
+        target.with_name(target.name + ".sha256").write_text(f"{actual}  {target.name}\n")
+        say(f"{target}: no published checksum; sha256 {actual} is recorded beside it")
     with part.open("rb") as whole:
         os.fsync(whole.fileno())
     os.replace(part, target)

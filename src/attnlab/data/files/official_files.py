@@ -69,18 +69,18 @@ class OfficialFiles(DataSource):
         Raises:
             DataError: a file is missing and cannot be downloaded.
         """
-        found: dict[str, FileContent] = {}
+        contents: dict[str, FileContent] = {}
         for tree in self.trees(folders):
-            left = [path for path in paths if path not in found]
+            left = [path for path in paths if path not in contents]
             wanted = {stored: path for path in left for stored in (path, f"{self.above}/{path}")}
             for stored, where, file in tree.walk(wanted.__contains__) if wanted else ():
                 path = wanted[stored]
-                found[path] = FileContent(where, whole(file, where), self.file(path))
+                contents[path] = FileContent(where, whole(file, where), self.file(path))
         for path in paths:
-            if path not in found:
+            if path not in contents:
                 there = fetch(self.file(path), folders)
-                found[path] = FileContent(str(there), read_regular(there), self.file(path))
-        return found
+                contents[path] = FileContent(str(there), read_regular(there), self.file(path))
+        return contents
 
 
 Entry = TypeVar("Entry", bound=DataSource)

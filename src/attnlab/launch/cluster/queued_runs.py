@@ -66,10 +66,10 @@ def forget_queued(folder: Path) -> None:
 def queued_job(folder: Path, cluster: str, held: Mapping[str, SlurmJob]) -> Queued | None:
     """The job of a run that the cluster still holds; None if there is none, or if the file is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        found = Queued(**json.loads(read_regular(folder / FILE, LARGEST)))
-        found = found if found.job else replace(found, job=_marked(found, held))
-        if (found.cluster, found.folder) == (cluster, str(folder.resolve())) and held[found.job].name == found.name:
-            return found
+        queued = Queued(**json.loads(read_regular(folder / FILE, LARGEST)))
+        queued = queued if queued.job else replace(queued, job=_marked(queued, held))
+        if (queued.cluster, queued.folder) == (cluster, str(folder.resolve())) and held[queued.job].name == queued.name:
+            return queued
     return None
 
 

@@ -108,14 +108,14 @@ def _submit(tasks: Sequence[JobTask], submission: SlurmSubmission, awaited: list
         try:
             submitted = submission.submit(part)
         except UserError as error:
-            if not any(one.job for one in awaited):
+            if not any(awaited_job.job for awaited_job in awaited):
                 raise
             # such as a limit on the jobs of an account
             print(
                 f"note: {error}; waiting for those in the queue, then repeat the command", file=sys.stderr, flush=True
             )
             break
-        awaited += [Awaited(one.task, one.job, one.log) for one in submitted]
+        awaited += [Awaited(awaited_job.task, awaited_job.job, awaited_job.log) for awaited_job in submitted]
         print(_line(submitted), file=sys.stderr, flush=True)
         if stop.pending() is not None:
             break
@@ -138,7 +138,7 @@ def _left_behind(awaited: Sequence[Awaited], submitting: bool) -> str:
     Args:
         submitting: whether it was stopped in the middle of that.
     """
-    jobs = [one.job for one in awaited if one.job is not None]
+    jobs = [submitted.job for submitted in awaited if submitted.job is not None]
     if submitting:
         return "stopped while Slurm was taking jobs; repeat the command, which finds the ones that were taken"
     if not jobs:

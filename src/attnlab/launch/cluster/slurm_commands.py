@@ -80,21 +80,21 @@ def answer(*command: str) -> str:
 def complaint(text: str) -> str:
     """What Slurm says is wrong, of all that a command wrote: `Invalid partition name specified`."""
     lines = [line.strip().removeprefix("sbatch: ") for line in text.split("\n") if not line.startswith("Try ")]
-    found = re.findall(r"error: (.+)", text) or lines
-    said = next(filter(None, map(str.strip, reversed(found))), "it gives no reason")
-    return said.removeprefix("Batch job submission failed: ")
+    complaints = re.findall(r"error: (.+)", text) or lines
+    reason = next(filter(None, map(str.strip, reversed(complaints))), "it gives no reason")
+    return reason.removeprefix("Batch job submission failed: ")
 
 
 def partitions() -> list[Partition]:
     """The partitions of the cluster, hidden ones too."""
-    found: dict[str, Partition] = {}
+    by_name: dict[str, Partition] = {}
     # a line for every kind of node
     for line in answer("sinfo", "--all", "--noheader", "--format=%P|%l|%G").splitlines():
         name, limit, resources = line.split("|")
         plain, gpus = name.rstrip("*"), "gpu" in resources
-        gpus |= plain in found and found[plain].gpus
-        found[plain] = Partition(plain, minutes_of(limit), gpus, name.endswith("*"))
-    return list(found.values())
+        gpus |= plain in by_name and by_name[plain].gpus
+        by_name[plain] = Partition(plain, minutes_of(limit), gpus, name.endswith("*"))
+    return list(by_name.values())
 
 
 def minutes_of(limit: str) -> int | None:
@@ -167,7 +167,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 def final_state(job: str) -> str:
     """State of a job that has ended, in Slurm's word, such as CANCELLED; empty if Slurm has forgotten it."""
     try:
-        found = re.search(r"JobState=(\S+)", answer("scontrol", "show", "job", job))
+        match = re.search(r"JobState=(\S+)", answer("scontrol", "show", "job", job))
     except SlurmError:
         return ""
-    return found[1] if found else ""
+    return match[1] if match else ""

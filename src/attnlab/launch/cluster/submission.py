@@ -50,8 +50,8 @@ class Submitted:
 
 def sweep_folder(launcher: Mapping[str, Any], runs: str) -> Path:
     """Folder of logs and submitted jobs of a sweep."""
-    given = launcher["submitit_folder"]
-    return Path(given).expanduser() if given else Path(runs) / ".sweeps" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    folder = launcher["submitit_folder"]
+    return Path(folder).expanduser() if folder else Path(runs) / ".sweeps" / time.strftime("%Y-%m-%d_%H-%M-%S")
 
 
 def job_name(task: JobTask) -> str:
@@ -81,10 +81,10 @@ class SlurmSubmission:
         self.launcher, self.folder = launcher, folder
         self.options = json.dumps({key: value for key, value in launcher.items() if value is not None}, default=str)
         self.partitions = chosen_partitions(launcher["partition"])
-        found = configuration()
+        cluster = configuration()
         # the name, since other clusters count their jobs too
-        self.most, self.cluster = max(1, int(found.get("MaxArraySize", 1001))), found.get("ClusterName", "")
-        self.divides_memory = "memory" in found.get("SelectTypeParameters", "").lower()
+        self.most, self.cluster = max(1, int(cluster.get("MaxArraySize", 1001))), cluster.get("ClusterName", "")
+        self.divides_memory = "memory" in cluster.get("SelectTypeParameters", "").lower()
         self.limit = self._limit()
 
     def arrays(self, tasks: Sequence[JobTask]) -> list[list[JobTask]]:
@@ -92,7 +92,7 @@ class SlurmSubmission:
         alike: dict[tuple[Any, ...], list[JobTask]] = defaultdict(list)
         for task in tasks:
             alike[job_name(task), tuple(sorted(self.resources(task.job.typed).items()))].append(task)
-        return [found[i : i + self.most] for found in alike.values() for i in range(0, len(found), self.most)]
+        return [group[i : i + self.most] for group in alike.values() for i in range(0, len(group), self.most)]
 
     def submit(self, tasks: Sequence[JobTask]) -> list[Submitted]:
         """Submit the tasks of an array, and record in every run folder which job will train the run.
@@ -105,57 +105,60 @@ class SlurmSubmission:
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         mark = "" if self.launcher["comment"] else f"attnlab-{uuid.uuid4().hex}"
-        given = {"comment": mark} | self.parameters(tasks[0])
+        parameters = {"comment": mark} | self.parameters(tasks[0])
         require_writable(self.folder, "set another hydra.launcher.submitit_folder")
-        record = Queued("", given["job_name"], mark, 0, self.cluster, str(self.folder.resolve()), "", self.options)
+        record = Queued("", parameters["job_name"], mark, 0, self.cluster, str(self.folder.resolve()), "", self.options)
         for number, task in enumerate(tasks):
             record_queued(task.folder, replace(record, task=number))
         executor = submitit.SlurmExecutor(self.folder, max_num_timeout=self.launcher["max_num_timeout"])
         # Other tasks of a run must not wait for one that has failed.
         plain: dict[str, Any] = {"stderr_to_stdout": True, "srun_args": ["--kill-on-bad-exit=1"]}
-        if "cpus_per_task" in given:
+        if "cpus_per_task" in parameters:
             # since Slurm 22.05, srun does not take this number from sbatch
-            plain["srun_args"] += [f"--cpus-per-task={given['cpus_per_task']}"]
-        on_gpu = bool(given.get("gpus_per_node") or asked_gpus(self.launcher))
+            plain["srun_args"] += [f"--cpus-per-task={parameters['cpus_per_task']}"]
+        on_gpu = bool(parameters.get("gpus_per_node") or asked_gpus(self.launcher))
         more = {"requeue": True} | self.launcher["additional_parameters"]
         try:
-            executor.update_parameters(**given, **plain, additional_parameters=more)
+            executor.update_parameters(**parameters, **plain, additional_parameters=more)
             # submitit prints what sbatch says, and raises an error that says it again
             with _sbatch_without_interrupts(), redirect_stderr(StringIO()), executor.batch():
                 jobs = [executor.submit(WorkerTask(replace(task, needs_gpu=on_gpu), sys.argv)) for task in tasks]
         except (FailedJobError, FailedSubmissionError) as error:
-            asked = ", ".join(f"{key}={value}" for key, value in given.items() if key not in _NO_RESOURCES)
-            raise SlurmError(f"Slurm refused the jobs ({complaint(str(error))}), which ask for {asked}") from None
-        found = [replace(record, task=number, job=job.job_id) for number, job in enumerate(jobs)]
-        for task, queued in zip(tasks, found, strict=True):
+            resources = ", ".join(f"{key}={value}" for key, value in parameters.items() if key not in _NO_RESOURCES)
+            raise SlurmError(f"Slurm refused the jobs ({complaint(str(error))}), which ask for {resources}") from None
+        records = [replace(record, task=number, job=job.job_id) for number, job in enumerate(jobs)]
+        for task, queued in zip(tasks, records, strict=True):
             # else the job is found by its mark
             with suppress(RunError):
                 record_queued(task.folder, queued)
-        return [Submitted(task, one.job, one.log, one.name) for task, one in zip(tasks, found, strict=True)]
+        return [
+            Submitted(task, record_of_task.job, record_of_task.log, record_of_task.name)
+            for task, record_of_task in zip(tasks, records, strict=True)
+        ]
 
     def parameters(self, task: JobTask) -> dict[str, Any]:
         """Options of sbatch for the job of a task, by the names that submitit's executor has for them."""
         options = {key: value for key, value in self.launcher.items() if value is not None}
-        given = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
+        options_of_slurm = {key: value for key, value in options.items() if key not in (*_NOT_OF_SLURM, *_RENAMED)}
         # a number without a unit would be megabytes
-        given |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
-        found: dict[str, Any] = (
-            {"job_name": job_name(task), "time": self.limit} | self.resources(task.job.typed) | given
+        options_of_slurm |= {"mem": f"{options['mem_gb']}GB"} if "mem_gb" in options else {}
+        resources: dict[str, Any] = (
+            {"job_name": job_name(task), "time": self.limit} | self.resources(task.job.typed) | options_of_slurm
         )
-        processes = found["ntasks_per_node"]
-        if self.divides_memory and not {"mem", "mem_per_cpu", "mem_per_gpu"} & given.keys():
-            found["mem"] = f"{MEMORY_GB * processes}GB"
-        return found
+        processes = resources["ntasks_per_node"]
+        if self.divides_memory and not {"mem", "mem_per_cpu", "mem_per_gpu"} & options_of_slurm.keys():
+            resources["mem"] = f"{MEMORY_GB * processes}GB"
+        return resources
 
     def resources(self, config: Config) -> dict[str, Any]:
         """Resources that the options leave open, by the partition and by the run."""
         devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, asked_gpus(self.launcher)
         processes = (gpus or 1) if devices == "auto" else devices
-        found: dict[str, Any] = {"nodes": 1 if nodes == "auto" else nodes, "ntasks_per_node": processes}
+        wanted: dict[str, Any] = {"nodes": 1 if nodes == "auto" else nodes, "ntasks_per_node": processes}
         if gpus is None and config.trainer.device != "cpu" and all(partition.gpus for partition in self.partitions):
-            found["gpus_per_node"] = processes
-        threads = config.trainer.threads or (CORES_BESIDE_GPU if gpus or "gpus_per_node" in found else 1)
-        return found | {"cpus_per_task": threads + config.trainer.workers}
+            wanted["gpus_per_node"] = processes
+        threads = config.trainer.threads or (CORES_BESIDE_GPU if gpus or "gpus_per_node" in wanted else 1)
+        return wanted | {"cpus_per_task": threads + config.trainer.workers}
 
     def gpu_note(self) -> str:
         """Note that no GPU is asked for, since only some of the partitions have one; else empty."""

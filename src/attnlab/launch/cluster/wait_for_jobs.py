@@ -79,48 +79,48 @@ def wait_for_jobs(left: list[Awaited]) -> None:
             continue
         silent = False
         news = _tell_waiting(left, held, noted)
-        ended = [one for one in left if not one.is_there(held)]
-        for one in ended:
-            left.remove(one)
+        ended = [job for job in left if not job.is_there(held)]
+        for job in ended:
+            left.remove(job)
         if ended:
             _await_files(ended)
             news = True
-        for one in ended:
-            _tell_end(one)
-        news |= any([_tell_change(one, held) for one in left])
+        for job in ended:
+            _tell_end(job)
+        news |= any([_tell_change(job, held) for job in left])
         pause = SHORTEST if news else min(pause * 1.5, LONGEST)
         if left:
             time.sleep(pause)
 
 
-def _tell_change(one: Awaited, held: Mapping[str, SlurmJob]) -> bool:
+def _tell_change(job: Awaited, held: Mapping[str, SlurmJob]) -> bool:
     """Print that a job began, or went back into the queue; returns whether it did."""
-    now = held.get(one.job or "")
+    now = held.get(job.job or "")
     if now is None:
         return False
-    before, one.seen = one.seen, now
+    before, job.seen = job.seen, now
     again = before is not None and now.restarts > before.restarts
     if again:
-        say(one.task.label, f"job {one.job} is back in the queue{_why(one)}; it goes on later")
+        say(job.task.label, f"job {job.job} is back in the queue{_why(job)}; it goes on later")
     begins = now.state == "RUNNING" and (again or before is None or before.state != "RUNNING")
     if begins:
-        say(one.task.label, f"{one.task.name}: job {one.job} runs on {now.nodes}")
+        say(job.task.label, f"{job.task.name}: job {job.job} runs on {now.nodes}")
     return again or begins
 
 
-def _why(one: Awaited) -> str:
+def _why(job: Awaited) -> str:
     """The signal that stopped a run, and its step; empty if the run could not be saved."""
-    before, one.stop = one.stop, one.last_stop()
-    return "" if one.stop == before else f" ({one.stop['reason']}, step {one.stop['step']:,})"
+    before, job.stop = job.stop, job.last_stop()
+    return "" if job.stop == before else f" ({job.stop['reason']}, step {job.stop['step']:,})"
 
 
 def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:
     """Print once for each reason why jobs wait that may keep them for ever."""
     waiting: dict[str, list[str]] = defaultdict(list)
-    for one in left:
-        job = held.get(one.job or "")
-        if one.job and job and job.state == "PENDING" and not _is_expected(job.reason):
-            waiting[job.reason].append(one.job)
+    for awaited_job in left:
+        job = held.get(awaited_job.job or "")
+        if awaited_job.job and job and job.state == "PENDING" and not _is_expected(job.reason):
+            waiting[job.reason].append(awaited_job.job)
     new = {reason: jobs for reason, jobs in waiting.items() if reason not in noted}
     noted.update(new)
     for reason, jobs in new.items():
@@ -136,29 +136,29 @@ def _is_expected(reason: str) -> bool:
 def _await_files(ended: Sequence[Awaited]) -> None:
     """Wait until the files of all runs say how they ended, or can no longer be late."""
     deadline = time.monotonic() + LATE_FILES
-    open_ones = [one.task.job for one in ended]
+    open_ones = [awaited_job.task.job for awaited_job in ended]
     while open_ones and time.monotonic() < deadline:
         open_ones = [job for job in open_ones if not is_finished(job) and _state(job.folder) not in ENDED]
         if open_ones:
             time.sleep(1)
 
 
-def _tell_end(one: Awaited) -> None:
+def _tell_end(job: Awaited) -> None:
     """Print how a job ended."""
-    if is_finished(one.task.job):
-        forget_queued(one.task.folder)
-        say(one.task.label, "finished")
+    if is_finished(job.task.job):
+        forget_queued(job.task.folder)
+        say(job.task.label, "finished")
         return
     parts = []
-    if one.job is not None and (state := final_state(one.job)):
-        parts.append(f"job {one.job} is {state}")
-    began = one.log is None or one.log.exists()
+    if job.job is not None and (state := final_state(job.job)):
+        parts.append(f"job {job.job} is {state}")
+    began = job.log is None or job.log.exists()
     if began:
         # else what the run folder says is from an earlier job
-        parts.append(_reason(one.task.folder))
-    if one.log is not None and began:
-        parts.append(f"log: {short_path(one.log)}")
-    say(one.task.label, f"{one.task.name}: {'; '.join(parts) or 'its job has ended before it began'}")
+        parts.append(_reason(job.task.folder))
+    if job.log is not None and began:
+        parts.append(f"log: {short_path(job.log)}")
+    say(job.task.label, f"{job.task.name}: {'; '.join(parts) or 'its job has ended before it began'}")
 
 
 def _state(folder: Path) -> str:

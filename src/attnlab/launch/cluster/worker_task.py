@@ -68,8 +68,8 @@ def cores_of_task() -> int | None:
     """Cores that Slurm gave to this process; None if OMP_NUM_THREADS names the threads, or outside of Slurm."""
     if os.environ.get("OMP_NUM_THREADS"):
         return None
-    if own := os.environ.get("SLURM_CPUS_PER_TASK"):
-        return int(own)
+    if text := os.environ.get("SLURM_CPUS_PER_TASK"):
+        return int(text)
     cores, tasks = (os.environ.get(name) for name in ("SLURM_CPUS_ON_NODE", "SLURM_STEP_TASKS_PER_NODE"))
     # tasks per node: `2(x4)` stands for two on each of four nodes
     return max(1, int(cores) // int((tasks or "1").partition("(")[0].partition(",")[0])) if cores else None

@@ -55,8 +55,8 @@ def peak_resident_bytes() -> int:
 def _from_proc(file: str, name: str) -> int | None:
     """Bytes of an entry of a file in /proc, which only Linux has."""
     with contextlib.suppress(OSError):
-        if found := re.search(rf"{name}:\s+(\d+) kB", Path("/proc", file).read_text()):
-            return int(found[1]) * 1024
+        if match := re.search(rf"{name}:\s+(\d+) kB", Path("/proc", file).read_text()):
+            return int(match[1]) * 1024
     return None
 
 

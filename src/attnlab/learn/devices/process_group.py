@@ -73,17 +73,17 @@ class Ranks:
         """The largest of the numbers of all processes."""
         if self.world == 1:
             return number
-        found = torch.tensor(number)
-        dist.all_reduce(found, op=dist.ReduceOp.MAX)
-        return int(found)
+        tensor = torch.tensor(number)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return int(tensor)
 
     def gather(self, value: T) -> list[T]:
         """The objects of all processes, by rank."""
         if self.world == 1:
             return [value]
-        found: list[Any] = [None] * self.world
-        dist.all_gather_object(found, value)
-        return found
+        gathered: list[Any] = [None] * self.world
+        dist.all_gather_object(gathered, value)
+        return gathered
 
     def from_first(self, make: Callable[[], T]) -> T:
         """What a function returns on rank 0, where alone it is called."""
@@ -104,36 +104,36 @@ class Ranks:
         """
         if self.world == 1:
             return action()
-        found: T | None = None
-        own: BaseException | None = None
+        result: T | None = None
+        our_error: BaseException | None = None
         try:
-            found = action()
+            result = action()
         except (Exception, Stopped) as error:
             if self.is_first and not self.layout.starter:
                 # This process ends the others, which may be busy for long.
                 self.watch.leave()
                 raise
-            own = error
+            our_error = error
         stop.deferred = True
-        outcomes = self.gather(_outcome(own, stop.pending()))
+        outcomes = self.gather(_outcome(our_error, stop.pending()))
         failed = [(rank, outcome) for rank, outcome in enumerate(outcomes) if outcome.signum or outcome.error]
         if not failed:
             # the function has returned: there is no error
-            return found  # type: ignore[return-value]
+            return result  # type: ignore[return-value]
         stop.deferred = False
         self.watch.leave()
-        raise self._common_error(own, *failed[0])
+        raise self._common_error(our_error, *failed[0])
 
     def refuse(self, error: UserError) -> NoReturn:
         """End the run on all processes, which have found the same error."""
         self.watch.leave()
         raise error if self.is_first else EndedElsewhere(FAILED)
 
-    def _common_error(self, own: BaseException | None, rank: int, outcome: _Outcome) -> BaseException:
+    def _common_error(self, error: BaseException | None, rank: int, outcome: _Outcome) -> BaseException:
         """The error that ends this process, from the outcome of the first process that failed."""
-        unexpected = own is not None and not isinstance(own, UserError | Stopped)
-        if own is not None and (self.is_first or unexpected):
-            return own
+        unexpected = error is not None and not isinstance(error, UserError | Stopped)
+        if error is not None and (self.is_first or unexpected):
+            return error
         if not self.is_first:
             return EndedElsewhere(128 + outcome.signum if outcome.signum else FAILED)
         return Stopped(outcome.signum) if outcome.signum else RankError(f"on rank {rank}: {outcome.error}")
@@ -191,10 +191,10 @@ def opened_ranks(
     store = _store(layout, listening)
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     # A prefix for each group, since keys of an earlier one may be left; processes that rank 0 starts open one group.
-    own = dist.PrefixStore(f"attnlab/{restart}/{_opened if layout.starter else 1}", store)
-    _await_all(own, layout, watch or RankWatch())
+    prefixed = dist.PrefixStore(f"attnlab/{restart}/{_opened if layout.starter else 1}", store)
+    _await_all(prefixed, layout, watch or RankWatch())
     backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=own, rank=layout.rank, world_size=layout.world, timeout=LONGEST)
+    dist.init_process_group(backend, store=prefixed, rank=layout.rank, world_size=layout.world, timeout=LONGEST)
     alone, ranks = True, Ranks(layout, watch)
     try:
         yield ranks

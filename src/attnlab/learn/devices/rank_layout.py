@@ -66,8 +66,8 @@ class RankLayout:
         """
         if self.world == 1 or threads_of_environment() is not None:
             return None
-        given = environment.get("SLURM_CPUS_PER_TASK", "") if self.starter == "srun" else ""
-        return int(given) if given.isdigit() else max(1, usable_cores() // self.per_node)
+        cores = environment.get("SLURM_CPUS_PER_TASK", "") if self.starter == "srun" else ""
+        return int(cores) if cores.isdigit() else max(1, usable_cores() // self.per_node)
 
 
 ONE_PROCESS = RankLayout()
@@ -171,11 +171,11 @@ def layout_of(options: TrainerOptions, environment: Mapping[str, str], gpus: Cal
         )
     if options.devices == 1:
         return ONE_PROCESS
-    found = 0 if options.device == "cpu" else gpus()
-    devices = max(found, 1) if options.devices == "auto" else options.devices
-    if devices > 1 and devices > found and (found or options.device == "cuda"):
-        here = f"{found} GPU{'s' if found > 1 else ''}" if found else "no GPU"
-        fitting = f"trainer.devices={found} or auto, or " if found else ""
+    n_gpus = 0 if options.device == "cpu" else gpus()
+    devices = max(n_gpus, 1) if options.devices == "auto" else options.devices
+    if devices > 1 and devices > n_gpus and (n_gpus or options.device == "cuda"):
+        here = f"{n_gpus} GPU{'s' if n_gpus > 1 else ''}" if n_gpus else "no GPU"
+        fitting = f"trainer.devices={n_gpus} or auto, or " if n_gpus else ""
         raise RankError(f"trainer.devices={devices}: torch sees {here} here; write {fitting}trainer.device=cpu")
     return replace(ONE_PROCESS, world=devices, address=("127.0.0.1", 0))
 

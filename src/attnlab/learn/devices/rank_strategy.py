@@ -105,12 +105,12 @@ def shares_of_ranks(ranks: Ranks, batch: Batch, loss: Tensor, penalty: Tensor) -
     fewer than two tokens, which all tasks but blocks of text lack). DDP averages the gradients of the processes.
     """
     counts = batch.counts.sum().double()
-    own = torch.stack((counts, torch.full_like(counts, len(batch)))) * batch.counted
+    share = torch.stack((counts, torch.full_like(counts, len(batch)))) * batch.counted
     means = torch.stack((loss.detach(), penalty.detach())).double()
     # One sum for all four numbers. What is not counted is 0, also if it is not finite.
-    sums = ranks.sum(torch.cat((own, torch.where(own > 0, own * means, 0.0))))
+    sums = ranks.sum(torch.cat((share, torch.where(share > 0, share * means, 0.0))))
     whole = sums[2:] / sums[:2].clamp(min=1)
-    weights = ranks.world * own / sums[:2].clamp(min=1)
+    weights = ranks.world * share / sums[:2].clamp(min=1)
     return (
         loss * weights[0].to(loss.dtype),
         penalty * weights[1].to(penalty.dtype),

@@ -36,8 +36,8 @@ def _cgroups(system: Path) -> Iterator[Path]:
         # version 2: 0::/user.slice/job; version 1: 4:cpu,cpuacct:/docker/1f
         _, controllers, path = line.split(":", 2)
         if not controllers or "cpu" in controllers.split(","):
-            top, own = mount / ("cpu" if controllers else ""), PurePosixPath(path.lstrip("/"))
-            yield from (top / folder for folder in (own, *own.parents))
+            top, inside = mount / ("cpu" if controllers else ""), PurePosixPath(path.lstrip("/"))
+            yield from (top / folder for folder in (inside, *inside.parents))
 
 
 def _limit(folder: Path) -> float | None:

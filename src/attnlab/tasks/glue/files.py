@@ -114,11 +114,11 @@ class FileRows:
 
     def read(self) -> dict[str, list[Row]]:
         """Rows by subset."""
-        subsets, found = {file: subset for subset, file in self.files.items()}, {}
+        subsets, rows_of = {file: subset for subset, file in self.files.items()}, {}
         for name, where, file in self.tree.walk(subsets.__contains__):
             rows = read_rows(file, where, self.data_set)
-            found[subsets[name]] = list(track(rows, f"reading {name}", self.data_set.sizes[subsets[name]]))
-        return {subset: found[subset] for subset in self.files}
+            rows_of[subsets[name]] = list(track(rows, f"reading {name}", self.data_set.sizes[subsets[name]]))
+        return {subset: rows_of[subset] for subset in self.files}
 
 
 class HubRows(HubData):

@@ -128,8 +128,8 @@ class Glue(Task):
         tokens, names = BytePair.load(prepared.keep[TOKENIZER]), self.data_set.hub_texts or self.data_set.texts
         form = Form(f"{'two texts' if len(names) > 1 else 'a text'} ({', '.join(names)})", (str,) * len(names))
 
-        def row(given: str | tuple[str, str]) -> np.ndarray:
-            return framed(tokens.encode([given] if isinstance(given, str) else given), self.max_length)
+        def row(text: str | tuple[str, str]) -> np.ndarray:
+            return framed(tokens.encode([text] if isinstance(text, str) else text), self.max_length)
 
         return labelled_batch(encoded(inputs, form, row), BytePair.pad_id)
 
@@ -203,15 +203,15 @@ class Glue(Task):
         part.lengths = inputs.lengths - (2 if len(self.data_set.texts) == 1 else 4)
         return part
 
-    def _about(self, rows: FileRows | HubRows, found: Mapping[str, int]) -> str:
-        counts = ", ".join(f"{subset} {n:,}" for subset, n in found.items())
+    def _about(self, rows: FileRows | HubRows, given_counts: Mapping[str, int]) -> str:
+        counts = ", ".join(f"{subset} {n:,}" for subset, n in given_counts.items())
         if self.dataset == "sst2_sentences":
             note = "whole sentences, not the 67,349 phrases that GLUE trains on; test is the development set"
         elif not rows.whole:
             note = "the original corpus and its test set, not GLUE's division into 3,668 and 408 pairs"
         else:
             note = "test is the official development set, for GLUE's test labels are not public"
-        if rows.whole and found != self.data_set.sizes:
+        if rows.whole and given_counts != self.data_set.sizes:
             official = ", ".join(f"{subset} {n:,}" for subset, n in self.data_set.sizes.items())
             note += f"; partial or another edition: the official one has {official}"
         return f"GLUE {self.dataset} from {rows.where}, {counts}: {note}."

@@ -156,8 +156,8 @@ class TaggingTask(Task):
                 raise DataError(f"no tag {unknown[0]!r}; tags: {listed(self.tags, 8)}")
             return self.inputs.encode(words), [numbers[tag] for tag in tags]
 
-        found = each_example(rows, ids, subset)
-        inputs, targets = zip(*found, strict=True)
+        examples = each_example(rows, ids, subset)
+        inputs, targets = zip(*examples, strict=True)
         return TaggedSequences(Ragged.of(inputs), Ragged.of(targets), self.inputs.pad_id)
 
     def example(self, prepared: Prepared, subset: str, number: int) -> str:

@@ -77,7 +77,7 @@ class LraPictures(LraTask):
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[np.ndarray]) -> LabelledBatch:
         """Inputs are grey pictures, uint8 [32, 32]."""
         form = Form("a picture", (object,))
-        images = np.stack(encoded(inputs, form, lambda given: picture(given, (SIDE, SIDE))))
+        images = np.stack(encoded(inputs, form, lambda pixels: picture(pixels, (SIDE, SIDE))))
         rows = np.arange(len(images))
         return GreyPictures(images, np.zeros(len(images), dtype=np.uint8), rows).batch(rows)
 

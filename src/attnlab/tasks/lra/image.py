@@ -60,8 +60,8 @@ def parse_batch(content: bytes, where: str) -> tuple[np.ndarray, np.ndarray]:
         raise _no_batch(where, f"labels are {_describe(labels)}; expected a list of {len(pixels)}, one a picture")
     for number, label in enumerate(labels):
         if type(label) is not int or not 0 <= label < len(CLASSES):
-            found = label if isinstance(label, int) else type(label).__name__
-            raise _no_batch(where, f"label {found} of picture {number}; expected 0 to {len(CLASSES) - 1}")
+            kind = label if isinstance(label, int) else type(label).__name__
+            raise _no_batch(where, f"label {kind} of picture {number}; expected 0 to {len(CLASSES) - 1}")
     return to_grey(pixels), np.array(labels, dtype=np.uint8)
 
 
@@ -85,16 +85,16 @@ def read_batches(tree: FileTree) -> tuple[Batches, bool]:
     Raises:
         DataError: batches are missing, cut short, or invalid.
     """
-    found, official = {}, True
+    batches, official = {}, True
     walk = tree.walk(BATCHES.__contains__)
     for name, where, file in track(walk, "reading CIFAR-10", len(BATCHES)):
         content = whole(file, where)
         official &= hashlib.md5(content, usedforsecurity=False).hexdigest() == BATCHES[name]
-        found[name] = parse_batch(content, where)
-    if missing := [name for name in BATCHES if name not in found]:
-        there = f"of the six batches, {listed(sorted(found))} {'is' if len(found) == 1 else 'are'} there"
+        batches[name] = parse_batch(content, where)
+    if missing := [name for name in BATCHES if name not in batches]:
+        there = f"of the six batches, {listed(sorted(batches))} {'is' if len(batches) == 1 else 'are'} there"
         raise DataError(f"{tree.path}: {listed(missing)} missing ({there}). Put the whole of CIFAR-10 in its place.")
-    return found, official
+    return batches, official
 
 
 class LraImage(LraPictures):

@@ -114,9 +114,9 @@ def expressions(shape: Shape, data_seed: int, stream: int, seen: set[bytes]) -> 
     for block in count():
         before = len(seen)
         for tokens in _block(shape, np.random.default_rng((data_seed, stream, block))):
-            found = hashlib.blake2b(tokens, digest_size=16).digest()
-            if found not in seen:
-                seen.add(found)
+            identity = hashlib.blake2b(tokens, digest_size=16).digest()
+            if identity not in seen:
+                seen.add(identity)
                 yield tokens
         fruitless = 0 if len(seen) > before else fruitless + 1
         if fruitless == FRUITLESS:

@@ -93,8 +93,8 @@ class LraRetrieval(LraTask):
         _, folder = self.read_once(folders, "lra_retrieval", wanted, self._build, max_length=self.max_length)
         subsets = common.read_subsets(folder, FILES.values(), 0, common.TEXT_BINS, n_sides=2)
         spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
-        found = {name: len(subset) for name, subset in subsets.items()}
-        sizes = common.counted(found, OFFICIAL, "not the official files: ")
+        counts = {name: len(subset) for name, subset in subsets.items()}
+        sizes = common.counted(counts, OFFICIAL, "not the official files: ")
         return Prepared(spec=spec, subsets=subsets, about=f"LRA's retrieval pairs (AAN), {sizes}")
 
     def _build(self, tree: FileTree, folder: Path) -> None:

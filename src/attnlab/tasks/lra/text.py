@@ -51,7 +51,7 @@ def read_reviews(tree: FileTree) -> Reviews:
     Raises:
         DataError: a file is not a review or empty, or a subset has no review of a label.
     """
-    found: dict[str, dict[tuple[int, int], bytes]] = {"train": {}, "test": {}}
+    reviews: dict[str, dict[tuple[int, int], bytes]] = {"train": {}, "test": {}}
     for name, where, file in track(tree.walk(is_review), f"reading {tree.path.name}", sum(OFFICIAL.sizes.values())):
         subset, label, last = name.split("/")
         match = re.fullmatch(r"(\d+)_(\d+)\.txt", last)
@@ -60,12 +60,12 @@ def read_reviews(tree: FileTree) -> Reviews:
         text = whole(file, where)
         if not text:
             raise DataError(f"{where} is empty. Put the official file in its place.")
-        found[subset][int(match[1]), LABELS.index(label)] = text
-    for subset, texts in found.items():
+        reviews[subset][int(match[1]), LABELS.index(label)] = text
+    for subset, texts in reviews.items():
         for number, label in enumerate(LABELS):
             if not any(key[1] == number for key in texts):
                 raise DataError(f"{tree.path} has no reviews in {subset}/{label}. Put the whole data set in its place.")
-    return {subset: [(texts[key], key[1]) for key in sorted(texts)] for subset, texts in found.items()}
+    return {subset: [(texts[key], key[1]) for key in sorted(texts)] for subset, texts in reviews.items()}
 
 
 def _fits(label: str, rating: int) -> bool:

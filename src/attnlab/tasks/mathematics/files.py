@@ -72,8 +72,8 @@ def encode(text: bytes, where: str, most: int | None = None, longest_answer: int
     values, lengths = NUMBERS[codes[: ends[-1]]], np.diff(ends, prepend=0)
     _require_lines(codes, values, ends, lengths, where, longest_answer)
     of_question = np.repeat(np.arange(len(ends)) % 2 == 0, lengths)
-    asked, offsets = values[of_question], offsets_of(lengths[::2])
-    inputs = Ragged(np.insert(asked, offsets[:-1], CHARACTERS.start_id), offsets_of(lengths[::2] + 1))
+    questions, offsets = values[of_question], offsets_of(lengths[::2])
+    inputs = Ragged(np.insert(questions, offsets[:-1], CHARACTERS.start_id), offsets_of(lengths[::2] + 1))
     return Questions(inputs, Ragged(values[~of_question], offsets_of(lengths[1::2])), where)
 
 
@@ -89,9 +89,9 @@ def _require_lines(
     wrong = np.flatnonzero((lengths == 1) | (lengths - 1 > limits))
     if len(wrong):
         kind = "answer" if wrong[0] % 2 else "question"
-        found, limit = int(lengths[wrong[0]]) - 1, limits[wrong[0]]
+        length, limit = int(lengths[wrong[0]]) - 1, limits[wrong[0]]
         problem = f"an {kind}" if kind == "answer" else f"a {kind}"
-        problem += f" of {found} characters, above {limit}" if found else " expected, found an empty line"
+        problem += f" of {length} characters, above {limit}" if length else " expected, found an empty line"
         raise bad_line(where, int(wrong[0]) + 1, problem)
     if len(ends) % 2:
         raise bad_line(where, len(ends), "a question without the line of its answer")
@@ -143,14 +143,14 @@ def read_module(tree: FileTree, module: str, most: int | None, most_test: int | 
             names.add((match[1], match[2]))
         return candidate(name, module)
 
-    found = {
+    contents = {
         name.removesuffix(".txt"): encode(whole(file, where), where, most if name.startswith("train") else most_test)
         for name, where, file in track(tree.walk(wanted), f"reading {tree.path.name}", None)
     }
     _require_module(names, module, tree)
-    parts = {part: found[f"{part}/{module}"] for part in (*DIFFICULTIES, "interpolate")}
+    parts = {part: contents[f"{part}/{module}"] for part in (*DIFFICULTIES, "interpolate")}
     beyond = extrapolated(module, names)
-    return parts | ({"extrapolate": found[f"extrapolate/{beyond}"]} if beyond else {})
+    return parts | ({"extrapolate": contents[f"extrapolate/{beyond}"]} if beyond else {})
 
 
 def extrapolated(module: str, names: Iterable[tuple[str, str]]) -> str | None:
@@ -189,5 +189,5 @@ def origin(tree: FileTree, size: int | None) -> str:
     """
     if not tree.path.is_file():
         return f"files in {tree.path.name} (unpacked: not known to be the official ones)"
-    found = tree.path.stat().st_size
-    return f"files in {tree.path.name}" + ("" if found == size else f" (not the official one: {found:,} bytes)")
+    n_bytes = tree.path.stat().st_size
+    return f"files in {tree.path.name}" + ("" if n_bytes == size else f" (not the official one: {n_bytes:,} bytes)")

@@ -177,10 +177,10 @@ class Mathematics(SequenceTask):
 
         def build(folder: Path) -> None:
             say(f"reading {tree.path} (minutes where it is the whole archive)")
-            found, seen = read_module(tree, self.module, *most.values()), set[bytes]()
+            parts, seen = read_module(tree, self.module, *most.values()), set[bytes]()
             for part, names in PARTS.items():
-                if names[0] in found:
-                    _save(folder, part, (found.pop(name) for name in names), seen)
+                if names[0] in parts:
+                    _save(folder, part, (parts.pop(name) for name in names), seen)
 
         arrays = load_arrays(self.cached(folders.cache, "mathematics_official", options, build))
         return arrays, origin(tree, SOURCE.archive.size if SOURCE.archive else None)
@@ -223,8 +223,8 @@ class Mathematics(SequenceTask):
 
 def _first_number(question: Sequence[str]) -> str:
     """The first number of a question; empty without one."""
-    found = NUMBER.search("".join(question))
-    return found[0] if found else ""
+    match = NUMBER.search("".join(question))
+    return match[0] if match else ""
 
 
 def _most_frequent_digit(question: Sequence[str]) -> str:

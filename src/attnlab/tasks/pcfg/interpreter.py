@@ -85,8 +85,8 @@ def _items(words: Sequence[str]) -> list[str | Symbols]:
     """Functions and commas one by one, strings of symbols as lists."""
     items: list[str | Symbols] = []
     for is_operator, run in groupby(words, key=OPERATORS.__contains__):
-        found = list(run)
-        items += found if is_operator else [found]
+        members = list(run)
+        items += members if is_operator else [members]
     return items
 
 

@@ -111,9 +111,9 @@ class Pcfg(SequenceTask):
         build = partial(self._build, stems=stems, files=files)
         arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, what))
         subsets = {name: _pairs(arrays, name) for name in stems}
-        found = [self._about(name, stem, len(subsets[name])) for name, stem in stems.items()]
+        sentences = [self._about(name, stem, len(subsets[name])) for name, stem in stems.items()]
         divided, aside = self.with_validation(subsets, lambda: self._staying(subsets["train"]))
-        return self.prepared(divided, f"{what}: {'; '.join([*found, *filter(None, [aside])])}.")
+        return self.prepared(divided, f"{what}: {'; '.join([*sentences, *filter(None, [aside])])}.")
 
     def sizes(self, pairs: SequencePairs) -> np.ndarray:
         return depths(pairs.inputs)

@@ -97,7 +97,7 @@ def drawing(split: str) -> Drawing | None:
             return Drawing(commands - pool, pool, (int(count),))
         case ["fewshot_num", count, "_rep", _]:
             around = {verb: _with(f"{verb} around right", commands) for verb in (*VERBS, "turn")}
-            others = set().union(*(found for verb, found in around.items() if verb != "look"))
+            others = set().union(*(phrases for verb, phrases in around.items() if verb != "look"))
             tested = around["jump"] - around["turn"]
             return Drawing(commands - around["look"] - others, around["look"] - others, (int(count),), tested)
     return None
@@ -142,9 +142,9 @@ def require_law(split: str, parts: Mapping[str, Sequence[Pair]], where: str) -> 
         _some("test should not hold", tested - expected),
         "" if len(tested) == len(parts["test"]) else "test has a command twice",
     ]
-    if found := next(filter(None, problems), None):
+    if problem := next(filter(None, problems), None):
         advice = "They are not the official ones, or cut short: put those in their place"
-        raise DataError(f"{where}, SCAN's split {split}: {found}. {advice}.")
+        raise DataError(f"{where}, SCAN's split {split}: {problem}. {advice}.")
 
 
 def _some(what: str, commands: Set[str]) -> str:

@@ -228,7 +228,7 @@ class SortOfClevr(Task):
     def encode_inputs(self, prepared: Prepared, inputs: Sequence[tuple[np.ndarray, Question]]) -> ImageQuestionBatch:
         """Inputs are pairs of a picture, uint8 [75, 75, 3], and a question: `("red", None, "binary", 0)`."""
         form = Form("a picture and a question", (object, Sequence))
-        pairs = encoded(inputs, form, lambda given: (picture(given[0], (SIZE, SIZE, 3)), _numbers(given[1])))
+        pairs = encoded(inputs, form, lambda item: (picture(item[0], (SIZE, SIZE, 3)), _numbers(item[1])))
         images, questions = np.stack([image for image, _ in pairs]), np.array([numbers for _, numbers in pairs])
         return ImageQuestionBatch(
             index=torch.arange(len(inputs)),

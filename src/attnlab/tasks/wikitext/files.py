@@ -154,6 +154,6 @@ def _has_files(corpus: Corpus, tree: FileTree) -> bool:
     """
     there = {name for name, _, _ in tree.walk(lambda name: name in corpus.text_files)}
     if there < corpus.text_files and (there or not isinstance(tree, Folder)):
-        absent, found = (", ".join(sorted(names)) or "none of them" for names in (corpus.text_files - there, there))
-        raise DataError(f"{tree.path} lacks {absent}; there: {found}. Put the official {corpus.name} in its place.")
+        absent, present = (", ".join(sorted(names)) or "none of them" for names in (corpus.text_files - there, there))
+        raise DataError(f"{tree.path} lacks {absent}; there: {present}. Put the official {corpus.name} in its place.")
     return bool(there)

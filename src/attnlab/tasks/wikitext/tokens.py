@@ -222,13 +222,13 @@ def _about(text: Text, level: Level, size: int, facts: Mapping[str, Mapping[str,
     """One sentence about the data of results."""
     kind = level.kind.replace("_", " ")
     parts = [f"{text.corpus.name} from {text.where} as {size:,} {kind} (special ones included)"]
-    for part, found in facts.items():
-        tokens = "" if level.kind == "words" else f", {found['tokens']:,} tokens"
+    for part, counts in facts.items():
+        tokens = "" if level.kind == "words" else f", {counts['tokens']:,} tokens"
         notes = []
-        if not found["official"]:
+        if not counts["official"]:
             notes = [f"NOT the published {text.corpus.sizes[part]:,} lines, but a stand-in or damaged"]
-        if found["unknown"]:
-            notes += [f"{found['unknown']:,} words outside the vocabulary read as <unk>"]
+        if counts["unknown"]:
+            notes += [f"{counts['unknown']:,} words outside the vocabulary read as <unk>"]
         note = f" ({'; '.join(notes)})" if notes else ""
-        parts.append(f"{part} {found['lines']:,} lines, {found['words']:,} words with line ends{tokens}{note}")
+        parts.append(f"{part} {counts['lines']:,} lines, {counts['words']:,} words with line ends{tokens}{note}")
     return "; ".join(parts)
