@@ -234,8 +234,6 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     expected = [("norms_row_a_x_seed0_seed1", ["a 0", "a 1"]), ("norms_row_b_x_seed0", ["b 0"])]
     assert asked == [*expected, ("values_row_a_x_seed0", ["a 0"]), ("locality", ["a 0", "b 0", "a 1"])]
     assert [file.name for file in draw_diagnosis("gradients", named, tmp_path)] == ["gradients.png", "gradients.csv"]
-    with pytest.raises(ValueError, match="nearest: norms"):
-        draw_diagnosis("norm", named, tmp_path)
 
 
 def test_the_command_writes_into_the_run_folder(

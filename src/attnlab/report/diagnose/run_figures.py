@@ -20,8 +20,7 @@ from attnlab.analysis.gradient_norm_variation import COLUMN, column
 from attnlab.analysis.summary_figures import draw, draw_gradients
 from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.message_text import hint, listed, show
-from attnlab.config.nearest_word import nearest
+from attnlab.config.message_text import show
 from attnlab.config.run_identity import comparable
 from attnlab.config.schema import Config
 from attnlab.learn.devices.device_choice import choose_device
@@ -70,12 +69,7 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
 
     Raises:
         RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
-        ValueError: an unknown quantity, or no runs.
     """
-    if quantity not in (allowed := (*QUANTITIES, "gradients")):
-        raise ValueError(f"quantity={quantity}: expected one of {listed(allowed)}{hint(nearest(quantity, allowed))}")
-    if not runs:
-        raise ValueError(f"quantity={quantity}: there are no runs to draw it of")
     diagnosis = _Diagnosis(DiagnoseOptions(diagnose=runs[0].folder))
     if quantity in ("locality", "gradients"):
         return diagnosis.draw([quantity], runs, out)

@@ -46,13 +46,13 @@ class _Row:
 
     runs:       that count.
     left_out:   states of the runs that do not count.
-    end:        the last step at which a run was validated.
+    ends:       the last steps at which runs were validated.
     """
 
     cell: Cell
     runs: list[RunOutcome] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    end: int | None = None
+    ends: list[int] = field(default_factory=list)
 
 
 def count_failures(table: Table, against: str | None = None) -> SuccessReport | None:
@@ -85,16 +85,16 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:
     """The times of every row in which something was validated."""
-    return {row.cell.row: times for row in _rows(table, success) if (times := _times(row.runs)) is not None}
+    return {row.cell.row: times for row in _rows(table, success) if (times := _times(row.runs))}
 
 
 def _rows(table: Table, success: Success) -> list[_Row]:
     """The runs of every row. Diverged ones are followed until the last validation of their row, or of the table where
     their row has no other run: censored where they diverged, they would count as runs that may succeed later."""
     rows = [_row(success, cell, table.by_folder) for cell in table.each() if cell.column.name == success.column]
-    last = _last(*(row.end for row in rows))
+    ends = [end for row in rows for end in row.ends]
     for row in rows:
-        end = row.end if any(not run.diverged for run in row.runs) else last
+        end = max(row.ends if any(not run.diverged for run in row.runs) else ends, default=None)
         row.runs = [
             replace(run, censored_step=end) if run.diverged and run.success_step is None else run for run in row.runs
         ]
@@ -112,7 +112,7 @@ def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
             continue
         failed = seed.value is None or not reaches(success, seed.value)
         at, last = _followed(success, run)
-        row.end = _last(row.end, last)
+        row.ends += [] if last is None else [last]
         last = last if at is None else None
         row.runs.append(
             RunOutcome(seed=seed.key, failed=failed, diverged=run.diverged, success_step=at, censored_step=last)
@@ -130,23 +130,18 @@ def _followed(success: Success, run: FoundRun) -> tuple[int | None, int | None]:
     return min(reached, default=None), max((step for step, *_ in logged), default=None)
 
 
-def _last(*steps: int | None) -> int | None:
-    return max((step for step in steps if step is not None), default=None)
-
-
-def _times(runs: Sequence[RunOutcome]) -> Times | None:
-    """The times of some runs; None where nothing was validated."""
+def _times(runs: Sequence[RunOutcome]) -> Times:
+    """The times of some runs, without any where nothing was validated."""
     reached = [run.success_step for run in runs if run.success_step is not None]
-    times = Times(reached, [run.censored_step for run in runs if run.censored_step is not None])
-    return times if len(times) else None
+    return Times(reached, [run.censored_step for run in runs if run.censored_step is not None])
 
 
-def _line(success: Success, row: _Row, times: Times | None) -> RowSuccess:
+def _line(success: Success, row: _Row, times: Times) -> RowSuccess:
     """The numbers of a row, without tests."""
     successful = [value for value in row.cell.values.values() if reaches(success, value)]
     failed, n = sum(run.failed for run in row.runs), len(row.runs)
     low, high = clopper_pearson(failed, n) if n else (None, None)
-    half, earliest, latest = (None, None, None) if times is None else (median(times), *median_interval(times))
+    half, earliest, latest = (median(times), *median_interval(times)) if times else (None, None, None)
     return RowSuccess(
         row=row.cell.row,
         failed=failed,
@@ -155,8 +150,8 @@ def _line(success: Success, row: _Row, times: Times | None) -> RowSuccess:
         high=None if high is None else 100 * high,
         mean=row.cell.mean,
         successful_mean=mean(successful) if successful else None,
-        validated=0 if times is None else len(times),
-        reached=0 if times is None else len(times.events),
+        validated=len(times),
+        reached=len(times.events),
         median=half,
         median_low=earliest,
         median_high=latest,
@@ -177,9 +172,7 @@ def _special(rows: Sequence[_Row]) -> list[str]:
     return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
 
 
-def _without_times(
-    success: Success, table: Table, rows: Sequence[_Row], times: Mapping[str, Times | None]
-) -> list[str]:
+def _without_times(success: Success, table: Table, rows: Sequence[_Row], times: Mapping[str, Times]) -> list[str]:
     """A sentence on what has no time to success, and why."""
     name = success.validation
     if name is None:
@@ -187,16 +180,16 @@ def _without_times(
     if not any(times.values()):
         logged = {metric for run in table.finished() for _, metric, _ in run.logged() if metric.startswith("val/")}
         return [f"no time to success: no run has logged {name}{hint(nearest(name, sorted(logged)))}"]
-    lacking = {row.cell.row: len(row.runs) - len(times[row.cell.row] or ()) for row in rows}
+    lacking = {row.cell.row: len(row.runs) - len(times[row.cell.row]) for row in rows}
     parts = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := lacking[row.cell.row])]
     return [f"runs without {name} in metrics.csv, which have no time to success: {'; '.join(parts)}"] if parts else []
 
 
-def _with_tests(report: SuccessReport, times: Mapping[str, Times | None], against: str | None) -> SuccessReport:
+def _with_tests(report: SuccessReport, times: Mapping[str, Times], against: str | None) -> SuccessReport:
     """Adds tests of every row against a base row, and notes on tests that cannot be made.
 
     Args:
-        times: by row; None where nothing was validated.
+        times: by row, without any where nothing was validated.
         against: the base row; None = the first one with a run that counts.
     """
     having = [row for row in report.rows if row.n]
@@ -208,9 +201,9 @@ def _with_tests(report: SuccessReport, times: Mapping[str, Times | None], agains
     others = [row for row in having if row is not base]
     fishers = _corrected({row.row: fisher((row.failed, row.n), (base.failed, base.n)) for row in others})
     ranks: dict[str, TestAgainstBase] = {}
-    notes, base_times = _too_few_runs(others, base), times.get(base.row)
-    known = {row.row: row_times for row in others if (row_times := times.get(row.row))}
-    if base_times is not None and known:
+    notes, base_times = _too_few_runs(others, base), times[base.row]
+    known = {row.row: times[row.row] for row in others if times[row.row]}
+    if base_times and known:
         ranks = _corrected({row: log_rank(row_times, base_times) for row, row_times in known.items()})
     elif any(times.values()):
         lacks = f"only {base.row} has validations" if base_times else f"{base.row} has no validation"
