@@ -18,8 +18,7 @@ from attnlab.config.shipped_files import CONF
 from attnlab.config.validation.search import Search, read_search, sweeper_problem
 from attnlab.launch import search_jobs
 from attnlab.report.runs.select_runs import select_jobs
-from attnlab.run.finished_run import objective
-from attnlab.run.run_folder import RunFolder
+from attnlab.run.run_folder import RunFolder, objective
 
 OPTUNA = {"name": "optuna", "n_trials": 5, "sampler": {"seed": None}}
 RATES = read_override("optim.lr=tag(log,interval(1e-4,1e-2))", CONF)

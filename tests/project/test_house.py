@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -143,7 +144,12 @@ def test_rooms_have_few_floors(room: str) -> None:
     assert max(map(floor, inside)) <= 7
 
 
-@pytest.mark.parametrize(("room", "most"), [("run", 2700), ("learn", 3100)])
+def test_folders_have_few_files() -> None:
+    folders = Counter(file.parent for file in FILES if file.name != "__init__.py")
+    assert max(folders.values()) <= 20, folders.most_common(3)
+
+
+@pytest.mark.parametrize(("room", "most"), [("run", 2700), ("learn", 3100), ("launch", 3000)])
 def test_rooms_of_a_run_are_small(room: str, most: int) -> None:
     assert sum(len(file.read_text().splitlines()) for file in FILES if file.is_relative_to(SOURCE / room)) <= most
 

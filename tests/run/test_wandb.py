@@ -28,8 +28,7 @@ from attnlab.config.schema import LoggerOptions
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.wandb_report import log_report
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
-from attnlab.run.wandb_mirror import WandbMirror
-from attnlab.run.wandb_run import _remove_earlier, import_wandb, open_run
+from attnlab.run.wandb_mirror import WandbMirror, _remove_earlier, import_wandb, open_run
 
 SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
 
@@ -230,7 +229,7 @@ def test_a_report_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def test_temporary_folders_do_not_stay_after_a_kill(tmp_path: Path) -> None:
     """wandb makes them when it is imported; the next process removes those of processes that are gone."""
-    code = "import sys; from pathlib import Path; from attnlab.run.wandb_run import import_wandb\n"
+    code = "import sys; from pathlib import Path; from attnlab.run.wandb_mirror import import_wandb\n"
     code += "import_wandb(Path(sys.argv[1])); print('there', flush=True); sys.stdin.read()"
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -26,8 +26,7 @@ from attnlab.learn.devices.rank_layout import (
     started_layout,
 )
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.run.finished_run import is_finished, recorded_result
-from attnlab.run.run_folder import RunError
+from attnlab.run.run_folder import RunError, is_finished, recorded_result
 
 
 def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:

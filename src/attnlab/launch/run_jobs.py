@@ -6,7 +6,7 @@ from attnlab.config.sweep import Command
 from attnlab.config.validation.launcher_options import SLURM
 from attnlab.launch.process_plan import ProcessPlan, process_plan
 from attnlab.launch.run_job import JobTask, job_tasks, run_job, say
-from attnlab.run.finished_run import is_finished
+from attnlab.run.run_folder import is_finished
 
 
 class Jobs:

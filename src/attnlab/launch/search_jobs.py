@@ -20,8 +20,7 @@ from attnlab.config.validation.search import GROUP, OPTUNA, Search
 from attnlab.launch.hydra_main import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, problem, text
-from attnlab.run.finished_run import is_finished, objective
-from attnlab.run.run_folder import RunFolder
+from attnlab.run.run_folder import RunFolder, is_finished, objective
 
 
 class SearchJobs:

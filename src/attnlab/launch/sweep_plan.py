@@ -20,8 +20,7 @@ from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
 from attnlab.launch.measured_steps import measured_step
 from attnlab.launch.run_job import JobTask, job_tasks
-from attnlab.run.finished_run import is_finished
-from attnlab.run.run_folder import RunError, RunFolder
+from attnlab.run.run_folder import RunError, RunFolder, is_finished
 
 SHORT_RUN = 300
 """steps of a run that measures a step"""

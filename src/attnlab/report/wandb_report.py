@@ -10,7 +10,7 @@ from attnlab.config.schema import LoggerOptions
 from attnlab.report.flat_lines import cell_lines, seed_lines
 from attnlab.report.report_record import ReportError, ReportFile, read_report, report_text
 from attnlab.run.run_folder import RunError
-from attnlab.run.wandb_run import import_wandb, open_run
+from attnlab.run.wandb_mirror import import_wandb, open_run
 
 LOGGED = ("rows", "comparisons", "figures")
 """fields of a report that are logged as tables and pictures, not as configuration"""

@@ -28,12 +28,11 @@ from attnlab.run import provenance
 from attnlab.run.build_runtime import make_network, place_data, prepared_task
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import record_result
-from attnlab.run.finished_run import finished_result
 from attnlab.run.fit import fit, with_steps
 from attnlab.run.read_checkpoints import reached_step
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_context import NoSinks, RunContext, Sinks
-from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
+from attnlab.run.run_folder import MetricsFile, RunError, RunFolder, finished_result
 from attnlab.run.wandb_mirror import WandbMirror
 from attnlab.run.warm_start import load_warm_start
 from attnlab.tasks.base import Prepared, Task

@@ -14,8 +14,7 @@ from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.run_job import JobTask, exit_code, say
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.run.finished_run import is_finished
-from attnlab.run.run_folder import RunError, RunFolder, require_writable
+from attnlab.run.run_folder import RunError, RunFolder, is_finished, require_writable
 from attnlab.run.run_lock import acquired_lock, is_locked, private_locks
 
 

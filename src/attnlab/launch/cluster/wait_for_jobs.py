@@ -12,8 +12,7 @@ from attnlab.config.message_text import counted, listed, short_path
 from attnlab.launch.cluster.queued_runs import forget_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, cancel_command, final_state, held_jobs
 from attnlab.launch.run_job import JobTask, say
-from attnlab.run.finished_run import is_finished
-from attnlab.run.run_folder import RunError, RunFolder
+from attnlab.run.run_folder import RunError, RunFolder, is_finished
 from attnlab.run.run_lock import is_locked
 
 SHORTEST, LONGEST = 2.0, 30.0
