@@ -168,7 +168,8 @@ class Sweep:
     def _make_jobs(self) -> None:
         """Make the configurations of all jobs; a problem of some is reported once, with their number and an example."""
         refused = bool(self.problems)
-        values = [item.values or (None,) for item in self.items]
+        # without -m several values are a problem already
+        values = [(item.values if self.multirun else item.values[:1]) or (None,) for item in self.items]
         total = math.prod(map(len, values))
         if total > MOST_JOBS:
             advice = "give fewer values, or sweep in parts"
