@@ -1,5 +1,6 @@
 """Unpickling reads arrays and plain values, refuses every other name, and runs nothing."""
 
+import copyreg
 import os
 import pickle
 import tracemalloc
@@ -93,6 +94,13 @@ def test_every_other_name_is_refused_and_nothing_is_run(
     assert Path("trace").exists() == (b"trace" in HOSTILE[name])
 
 
+def test_a_cached_extension_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(copyreg._extension_cache, 240, os.system)
+    assert pickle.loads(b"\x80\x02\x82\xf0.") is os.system
+    with pytest.raises(DataError, match=MALFORMED):
+        read_pickle(holding(b"\x82\xf0"), "file")
+
+
 WRONG = {
     "objects": BATCH.replace(b"U\x02u1", b"U\x02O8"),
     "records": BATCH.replace(b"U\x02u1", b"U\x02V1"),
@@ -124,6 +132,9 @@ HUGE = {
     # pickle itself drops the rest of a frame that ends within a text, so that it skips the two bytes before `r`
     "memo behind a frame": b"\x80\x04}\x95" + bytes([4]) + bytes(7) + b"\x8c\x03xxxU\x05r\xff\xff\xff\x00s.",
     "array": holding(b"cnumpy\nndarray\nJ\xff\xff\xff\x7f\x85R"),
+    "text encoded again and again": holding(
+        b"](X\x00\x00\x10\x00" + b"x" * 2**20 + b"q\x00" + (ENCODE + b"h\x00X\x06\x00\x00\x00latin1\x86R") * 200 + b"e"
+    ),
 }
 
 

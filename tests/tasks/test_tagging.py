@@ -50,8 +50,9 @@ def network_of(spec: object, task: str) -> torch.nn.Module:
     return build_network(backbone_of("vanilla", task), config_of("vanilla", task).model, spec).double().eval()
 
 
-def test_it_trains_evaluates_and_predicts(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train_main([*WORDS, "model=linear_l2_ortho"]) == 0
+@pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
+def test_it_trains_evaluates_and_predicts(own: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_main([*WORDS, f"model={model}"]) == 0
     (folder,) = {file.parent for file in own.rglob("result.json")}
     run = load_run(folder)
     assert run.result["metrics"]["test/iid/accuracy"] > 0.8
@@ -69,10 +70,8 @@ def test_a_causal_attention_cannot_see_both_sides(own: Path, capsys: pytest.Capt
     assert train_main(words) == 0
 
 
-@pytest.mark.parametrize("more", [("model=linformer", "task.causal=false"), ("model=vanilla",)])
-def test_other_models_train(own: Path, more: tuple[str, ...]) -> None:
-    """From both sides too."""
-    assert train_main([*WORDS, *more, "train.max_steps=2"]) == 0
+def test_other_models_learn_it_from_both_sides(own: Path) -> None:
+    assert train_main([*WORDS, "model=linformer", "task.causal=false", "train.max_steps=2"]) == 0
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -1,14 +1,14 @@
 """Unpickles a dictionary of arrays and plain values without importing or calling anything named in the file.
 
-Only the names in numpy's pickles of arrays are admitted, and each makes a `_Part`. A malicious file can still keep the
-process busy, fill its memory or crash it, but no more.
+Only the names in numpy's pickles of arrays are admitted, and each makes a `_Part`; numpy's own functions would allocate
+any size. A malicious file can still keep the process busy or crash it (a key of 100,000 nested tuples), but no more.
 """
 
 import io
 import pickle
 import re
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from attnlab.data.files.fetch import DataError
 
 _ARRAYS = {"numpy.ndarray", "numpy.core.multiarray._reconstruct", "numpy.core.numeric._frombuffer", "numpy.dtype"}
 _BYTES = {"_codecs.encode", "__builtin__.bytes"}
+_EXTENSIONS = pickle.EXT1 + pickle.EXT2 + pickle.EXT4
+"""instructions that skip `find_class`"""
 
 
 def read_pickle(content: bytes, where: str) -> dict[str, Any]:
@@ -66,9 +68,14 @@ class _Whole(io.BytesIO):
 
 # In Python: the one in C allocates as many entries for remembered objects as the file asks for.
 class _Unpickler(pickle._Unpickler):
+    dispatch: ClassVar = {code: load for code, load in pickle._Unpickler.dispatch.items() if code not in _EXTENSIONS}
+    # pickle allocates a bytearray before it reads its bytes
+    dispatch[pickle.BYTEARRAY8[0]] = dispatch[pickle.BINBYTES8[0]]
+
     def __init__(self, content: bytes, where: str) -> None:
         super().__init__(_Whole(content), encoding="bytes")
-        self.where = where
+        # one text that is encoded many times would fill the memory
+        self.where, self.encoded = where, lru_cache(None)(_encoded)
 
     def find_class(self, module: str, name: str) -> Any:
         # numpy 2 has `_core` for `core`
@@ -77,7 +84,7 @@ class _Unpickler(pickle._Unpickler):
             what = f"{self.where} asks for {module}.{name}, which an array does not need"
             raise DataError(f"{what}. Nothing was run. Put the official file in its place.")
         # a new object each time, because a pickle can also set attributes
-        return partial(_encoded) if known in _BYTES else partial(_Part)
+        return partial(self.encoded) if known in _BYTES else partial(_Part)
 
 
 def _encoded(text: str = "", codec: str = "latin1") -> bytes:
