@@ -16,6 +16,7 @@ from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
+from support.dev_full import needs_dev_full
 
 from attnlab.data.files import cache
 from attnlab.data.files.cache import MANIFEST, build_once, cache_key, load_arrays
@@ -233,7 +234,7 @@ def test_damage_in_a_read_only_cache_is_a_sentence(tmp_path: Path, monkeypatch: 
     )
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@needs_dev_full
 def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
     def fill(folder: Path) -> None:
         (folder / "first.npy").symlink_to("/dev/full")

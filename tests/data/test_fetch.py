@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.dev_full import needs_dev_full
 
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, disk_errors, fetch
 
@@ -183,7 +184,7 @@ def test_other_disk_errors_pass_unchanged() -> None:
         raise OSError(errno.EIO, "broken")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@needs_dev_full
 def test_full_disk_while_downloading(server: Server, tmp_path: Path) -> None:
     (tmp_path / "task").mkdir()
     (tmp_path / "task/file.bin.part").symlink_to("/dev/full")

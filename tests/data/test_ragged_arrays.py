@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.dev_full import needs_dev_full
 
 from attnlab.data.files.cache import build_once, load_arrays
 from attnlab.data.files.fetch import DataError
@@ -120,7 +121,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> N
     assert not list(tmp_path.glob(".texts.*"))
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@needs_dev_full
 @pytest.mark.parametrize("name", ["texts_values.npy", "texts_offsets.npy"])
 def test_a_full_disk_is_a_sentence(tmp_path: Path, name: str) -> None:
     def fill(folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
+from support.dev_full import needs_dev_full
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, checked, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
@@ -167,6 +168,7 @@ def test_an_unwritable_place_is_one_sentence(tmp_path: Path, capsys: pytest.Capt
     assert "cannot create the run folder" in message and "paths.runs" in message
 
 
+@needs_dev_full
 def test_a_full_disk_is_one_sentence() -> None:
     with pytest.raises(RunError, match="No space left on device"):
         MetricsFile(Path("/dev/full")).log(1, {"train/loss": 1.0})
