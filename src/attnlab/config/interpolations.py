@@ -5,7 +5,7 @@ OmegaConf makes a node of every value first. Here it is asked only for interpola
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -20,7 +20,8 @@ class Interpolations:
     """Resolves values of a configuration of plain dicts and lists."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config, self._node = config, cast(Any, None)
+        self.config = config
+        self._node: Any = None
 
     def resolved(self, value: Any, key: str = "", chain: int = 0) -> Any:
         """A value, or a section, with its interpolations resolved.

@@ -81,6 +81,9 @@ def hydra_words(items: Sequence[Item], loader: Any) -> tuple[list[str], list[str
             bad_groups.append(item.key.replace("/", ".") + ".")
         elif not item.key.startswith(tuple(bad_groups)):
             good.append(item)
+    texts = [item.text for item in good]
+    if not good or _error(texts) is None:
+        return texts, problems
     choices = [item.text for item in good if "/" in item.key]
     errors = {item.text: _error(list(dict.fromkeys([*choices, item.text]))) for item in good}
     problems += [
@@ -138,7 +141,7 @@ def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:
     """
     kinds = hints(SlurmConf)
     problems: list[str] = []
-    for key in kinds.keys() & launcher.keys():
+    for key in (key for key in kinds if key in launcher):
         problems += conform(launcher[key], kinds[key], f"{section}.{key}")
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
     if not problems and limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
