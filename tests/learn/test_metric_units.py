@@ -158,8 +158,8 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
 def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from attnlab.report.figures.bars_and_sweep_curves import _bars
-    from attnlab.report.figures.curves import _values
+    from attnlab.report.figures.bars_and_forest import draw_bars
+    from attnlab.report.figures.lines_and_dots import values_by_length
 
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")
     metrics = {"test/matthews_correlation": -0.3, "test/length_0_499/f1": 0.5, "test/length_500_up/f1": 0.2}
@@ -167,6 +167,6 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     runs = select_glob(str(tmp_path / "runs")).runs
     table = make_table(Report(title="t", columns={"c": "test/matthews_correlation"}), runs)
     axis = Figure().subplots()
-    _bars(axis, table, table.columns[0], {"linear": "linear"})
+    draw_bars(axis, table, table.columns[0])
     assert axis.get_xlim() == (-32.0, 102.0)
-    assert _values(table, "test", "f1") == ({"linear": {0: [50.0], 500: [20.0]}}, 0)
+    assert values_by_length(table, "test", "f1") == ({"linear": {0: [50.0], 500: [20.0]}}, 0)

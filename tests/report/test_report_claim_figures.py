@@ -76,7 +76,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     figures: list[Figure] = []
     save = style.save
     monkeypatch.setattr(
-        "attnlab.report.figures.row_pictures.save",
+        "attnlab.report.figures.draw_figures.save",
         lambda figure, *given: figures.append(figure) or save(figure, *given),
     )
 

@@ -21,7 +21,7 @@ from attnlab.config.report_block import Hypothesis, Picture, Report
 from attnlab.plots.style import COLOURS, STRONG, line_looks
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.figures import curves
+from attnlab.report.figures import draw_figures
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits
 from attnlab.report.report_record import Column
@@ -67,8 +67,8 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
-    finish: Callable[..., Any] = curves.finished
-    monkeypatch.setattr(curves, "finished", lambda figure, *given: drawn.append(figure) or finish(figure, *given))
+    save: Callable[..., Any] = draw_figures.save
+    monkeypatch.setattr(draw_figures, "save", lambda figure, *given: drawn.append(figure) or save(figure, *given))
     picture = Picture(kind="by_length", subset="test/ood", metric="sequence_accuracy")
     [(path, caption)] = draw(table, picture, tmp_path, 1)
     linear, mine, late = drawn[0].axes

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from attnlab.config.message_text import hint, listed
@@ -19,9 +18,6 @@ from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, begun_beside, runs_by_row
 from attnlab.report.statistics.data_seeds import by_data_seed, mean_over_data, paired_on_data, spread_on_data
 from attnlab.report.statistics.differences import sd
-
-Drawn = list[tuple[Path, str]]
-"""picture files and their captions"""
 
 
 class TableError(UserError):

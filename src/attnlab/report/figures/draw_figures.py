@@ -5,18 +5,30 @@ from pathlib import Path
 
 from attnlab.config.report_block import Picture
 from attnlab.plots.png_caption import caption_of
-from attnlab.report.figures.bars_and_sweep_curves import bars, curve
-from attnlab.report.figures.curves import by_length, time_to_success, training
-from attnlab.report.figures.error_parts import errors
-from attnlab.report.figures.forest_plot import forest
-from attnlab.report.figures.iid_against_ood import iid_ood
-from attnlab.report.figures.paired_seeds import pairs
+from attnlab.plots.style import save
+from attnlab.report.figures.bars_and_forest import bars, errors, forest
+from attnlab.report.figures.lines_and_dots import by_length, curve, iid_ood, pairs, time_to_success, training
+from attnlab.report.figures.row_pictures import Drawn
 from attnlab.report.report_record import ReportError, read_report
-from attnlab.report.table_types import Drawn, Table, TableError
+from attnlab.report.table_types import Table, TableError
+
+KINDS: Mapping[str, Callable[[Table, Picture], Drawn]] = {
+    "bars": lambda table, _: bars(table),
+    "curve": lambda table, picture: curve(table, picture.x or ""),
+    "by_length": lambda table, picture: by_length(table, picture.subset, picture.metric or ""),
+    "training": lambda table, picture: training(table, picture.metric or "train/loss"),
+    "time_to_success": lambda table, _: time_to_success(table),
+    "forest": lambda table, _: forest(table),
+    "pairs": lambda table, picture: pairs(table, picture.metric),
+    "iid_ood": lambda table, picture: iid_ood(table, picture.metric),
+    "errors": lambda table, _: errors(table),
+}
 
 
-def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
-    """Draws one picture of a report.
+def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[Path, str]]:
+    """Draws one picture of a report; returns the files and their captions.
+
+    A caption has the report's title, what the marks mean, and which runs have none.
 
     Args:
         out: the report's folder.
@@ -25,12 +37,19 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> Drawn:
     Raises:
         TableError: the runs lack the numbers for it.
     """
+    title = table.report.title
+    if picture.kind == "diagnosis":
+        return [(file, f"{title}: {words}") for file, words in _diagnosis(table, picture, out)]
+    figure, note = KINDS[picture.kind](table, picture)
+    lost = [f"{row.row} {row.diverged} of {row.started}" for row in table.row_runs() if row.diverged]
+    diverged = f" Runs that diverged, without a mark: {'; '.join(lost)}." if lost else ""
+    caption = f"{title}: {note}.{diverged}"
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
-    return KINDS[picture.kind](table, picture, out / f"{name}.png")
+    return [(save(figure, out / f"{name}.png", caption), caption)]
 
 
-def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
+def _diagnosis(table: Table, picture: Picture, out: Path) -> list[tuple[Path, str]]:
     """Draws the attentions of the best and the worst seed of each row (`report.diagnose`; imports torch)."""
     from attnlab.report.diagnose.run_figures import NamedRun, draw_diagnosis
 
@@ -49,26 +68,10 @@ def diagnosis(table: Table, picture: Picture, path: Path) -> Drawn:
     if not chosen:
         raise TableError("there is no number to draw")
     quantity = picture.quantity or "norms"
-    pictures = [file for file in draw_diagnosis(quantity, list(chosen.values()), path.parent) if file.suffix == ".png"]
+    pictures = [file for file in draw_diagnosis(quantity, list(chosen.values()), out) if file.suffix == ".png"]
     if not pictures:
         raise TableError(f"these networks have no {quantity} (locality is of self-attention only)")
-    return [
-        (file, f"{table.report.title}: {caption_of(file)} Seeds are best and worst by {metric}.") for file in pictures
-    ]
-
-
-KINDS: Mapping[str, Callable[[Table, Picture, Path], Drawn]] = {
-    "bars": bars,
-    "curve": curve,
-    "by_length": by_length,
-    "training": training,
-    "time_to_success": time_to_success,
-    "forest": forest,
-    "pairs": pairs,
-    "iid_ood": iid_ood,
-    "errors": errors,
-    "diagnosis": diagnosis,
-}
+    return [(file, f"{caption_of(file)} Seeds are best and worst by {metric}.") for file in pictures]
 
 
 def remove_former_pictures(out: Path, drawn: set[str]) -> None:

@@ -1,8 +1,7 @@
-"""Parts that pictures share: rows with names at the left, lines of rows in one panel or several, axes, captions."""
+"""Parts that pictures share: rows with names at the left, lines of rows in one panel or several, axes, words."""
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -12,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.png_caption import span
-from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels, save
+from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.table_types import Drawn, Table, TableError
+from attnlab.report.table_types import Table, TableError
 
 LINES_TOGETHER = 6
 """rows whose lines share one panel"""
@@ -26,14 +25,8 @@ MARGIN = 0.05
 """share of an axis beyond its numbers, so that marks there are whole"""
 LEAST_POINTS = 10.0
 """percentage points of an axis"""
-
-
-def finished(figure: Figure, path: Path, table: Table, note: str) -> Drawn:
-    """Writes a picture with its caption: the report's title, what its marks mean, and which runs have none."""
-    lost = [f"{row.row} {row.diverged} of {row.started}" for row in table.row_runs() if row.diverged]
-    diverged = f" Runs that diverged, without a mark: {'; '.join(lost)}." if lost else ""
-    caption = f"{table.report.title}: {note}.{diverged}"
-    return [(save(figure, path, caption), caption)]
+Drawn = tuple[Figure, str]
+"""a figure, and what it shows and its marks mean: a part of its caption"""
 
 
 def seeds_in_words(counts: Collection[int]) -> str:
@@ -46,37 +39,40 @@ def interest(table: Table) -> str:
     return ", bold: row of interest" if table.highlight else ""
 
 
+def marks_note(table: Table, several: str, alone: str) -> str:
+    """The meaning of the marks: a text with the number of seeds, or the text for one seed; and other marks."""
+    counts = [len(cell.values) for cell in table.each() if cell.values]
+    note = (several if max(counts, default=1) > 1 else alone).format(seeds_in_words(counts or [1]))
+    known = any(cell.published_number is not None for cell in table.each())
+    return note + (", vermillion line: published value" if known else "") + interest(table)
+
+
 def row_panels(
-    names: Sequence[str], number: int, note: str, labels: Sequence[str] = ()
-) -> tuple[Figure, list[Axes], dict[str, str]]:
-    """A figure of some panels with one row for each name, at y = 0, 1, ... from the top.
+    rows: Sequence[str], number: int, note: str, labels: Sequence[str] = (), bold: str | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of some panels with a line for each row, at y = 0, 1, ... from the top, and its name at the left.
 
     Args:
         number: of panels.
         note, labels: of the legend.
-
-    Returns:
-        the figure, its panels, and the names broken into lines.
+        bold: the row with a bold name.
 
     Raises:
         TableError: more rows than a picture has.
     """
-    if len(names) > MOST_ROWS:
-        raise TableError(f"{len(names):,} rows, and a picture has at most {MOST_ROWS}; name fewer runs or rows")
-    broken = {row: textwrap.fill(row, LONGEST_NAME, break_long_words=False) for row in names}
+    if len(rows) > MOST_ROWS:
+        raise TableError(f"{len(rows):,} rows, and a picture has at most {MOST_ROWS}; name fewer runs or rows")
+    names = [textwrap.fill(row, LONGEST_NAME, break_long_words=False) for row in rows]
     # rows have one height
-    lines = max(name.count("\n") + 1 for name in broken.values())
-    height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(broken) + 0.75
+    lines = max(name.count("\n") + 1 for name in names)
+    height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(names) + 0.75
     figure, axes = panels(number, beside(number), height, legend_lines(note, labels), sharey=True)
-    return figure, axes, broken
-
-
-def name_rows(axis: Axes, names: Mapping[str, str], bold: str | None = None) -> None:
-    """Writes the names of the rows at the left of a panel."""
-    axis.set_yticks(range(len(names)), list(names.values()))
-    axis.set_ylim(len(names) - 0.4, -0.6)
-    for text, row in zip(axis.get_yticklabels(), names, strict=False):
-        text.set_fontweight("bold" if row == bold else "normal")
+    for axis in axes:
+        axis.set_yticks(range(len(names)), names)
+        axis.set_ylim(len(names) - 0.4, -0.6)
+        for text, row in zip(axis.get_yticklabels(), rows, strict=False):
+            text.set_fontweight("bold" if row == bold else "normal")
+    return figure, axes
 
 
 def reason(axis: Axes, y: float, text: str) -> None:
@@ -159,7 +155,7 @@ def limits(values: Sequence[float], column: Column) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def shown_column(table: Table, name: str | None, columns: Sequence[Column]) -> Column:
+def shown_column(name: str | None, columns: Sequence[Column]) -> Column:
     """The column that a picture names with `metric:`, else the last of some columns.
 
     Raises:

@@ -1,0 +1,237 @@
+"""Figures with a line of text for each row: bars, parts of errors, a forest plot of hypotheses."""
+
+import math
+import textwrap
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from attnlab.config.report_block import Hypothesis
+from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
+from attnlab.learn.metric_units import SHARE
+from attnlab.plots.style import COLOURS, EDGE, HATCHES, LINES, PALE, STRONG, legend_below
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.declarations.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
+from attnlab.report.figures.row_pictures import (
+    Drawn,
+    axis_label,
+    dots,
+    interest,
+    lacking,
+    marks_note,
+    reason,
+    row_panels,
+    seeds_in_words,
+)
+from attnlab.report.report_record import Cell, Column
+from attnlab.report.statistics.differences import mean
+from attnlab.report.table_types import Table, TableError
+
+MARGIN = 0.06
+"""share of an axis of differences beyond its numbers"""
+LONGEST_REASON = 46
+"""characters in a line of the words where there is no difference"""
+ACCURACY = SEQUENCE_METRICS[0]
+PARTS: Mapping[str, Mapping[str, Any]] = {
+    "right": {"facecolor": STRONG},
+    "wrong end only": {"facecolor": COLOURS[0], "hatch": HATCHES[1]},
+    "wrong content": {"facecolor": PALE},
+}
+"""parts of the outputs, from the left"""
+VERDICTS: dict[str, dict[str, Any]] = {
+    SUPPORTED: {"marker": "o", "color": STRONG},
+    REFUTED: {"marker": "X", "color": "black"},
+    UNDECIDED: {"marker": "o", "color": EDGE, "markerfacecolor": "white"},
+}
+INTERVAL: dict[str, Any] = {"linestyle": "-", "label": "corrected 95 % interval"}
+RANGE: dict[str, Any] = {"linestyle": LINES[2], "label": "range of fewer than 5 seeds"}
+CLAIMED: dict[str, Any] = {"facecolor": PALE, "label": "claimed differences"}
+PUBLISHED: dict[str, Any] = {"color": COLOURS[3], "linewidth": 2.4, "label": "published difference"}
+
+
+def bars(table: Table) -> Drawn:
+    """A panel for each column: a bar for every row, a dot for every seed, a line at the published value."""
+    columns = [column for column in table.columns if any(cell.values for cell in table.each(column))]
+    if not columns:
+        raise TableError("there is no number to draw")
+    note = marks_note(table, "bar: mean of {}, dot: one seed", "bar and dot: {}")
+    figure, axes = row_panels(list(table.cells), len(columns), note, bold=table.highlight)
+    for axis, column in zip(axes, columns, strict=True):
+        draw_bars(axis, table, column)
+    legend_below(figure, note, handles=())
+    strongest = f". Blue: {table.highlight}" if table.highlight else ""
+    return figure, f"numbers of each row; {note}{strongest}"
+
+
+def draw_bars(axis: Axes, table: Table, column: Column) -> None:
+    """One panel of bars."""
+    for y, (row, cells) in enumerate(table.cells.items()):
+        cell = cells.get(column.name)
+        if cell is None or cell.mean is None:
+            reason(axis, y, lacking(cell))
+        else:
+            colour = STRONG if row == table.highlight else PALE
+            axis.barh(y, cell.mean, height=0.7, color=colour, edgecolor=EDGE, linewidth=0.6, zorder=1)
+            dots(axis, list(cell.values.values()), y)
+        if cell and cell.published_number is not None:
+            look: Any = {"color": COLOURS[3], "linewidth": 2.4, "zorder": 4, "solid_capstyle": "butt"}
+            axis.plot([cell.published_number] * 2, [y - 0.45, y + 0.45], **look)
+    axis.set(title=column.name, xlabel=axis_label(column))
+    if column.unit == SHARE.name:
+        # pictures of percentages have one scale, so that they can be compared
+        lowest = min((value for cell in table.each(column) for value in cell.values.values()), default=0.0)
+        axis.set_xlim(lowest - 2 if lowest < 0 else 0, 102)
+    elif axis.get_xlim()[0] > 0:
+        axis.set_xlim(0)
+
+
+def errors(table: Table) -> Drawn:
+    """A panel for each test subset of sequence-to-sequence outputs: a bar for every row, divided into three parts.
+
+    Content is right if every token is right when the end is given (`sequence_accuracy_oracle_end`, Newman et al. 2020).
+    A right output has right content, so the outputs with a wrong end only are the difference of both shares.
+
+    Raises:
+        TableError: no run has both accuracies.
+    """
+    columns: dict[str, Column] = {}
+    for column in table.columns:
+        subset, _, metric = column.metric.rpartition("/")
+        if metric.startswith(ACCURACY) and not column.of:
+            # columns with conditions have their names
+            columns.setdefault(f"{column.name}: {subset}" if column.where else subset, column)
+    panels = {
+        title: {row: _right_and_content(table, cells.get(column.name)) for row, cells in table.cells.items()}
+        for title, column in columns.items()
+    }
+    panels = {title: rows for title, rows in panels.items() if any(rows.values())}
+    if not panels:
+        raise TableError(f"no run has both {ACCURACY} and {ORACLE_END} of a column's subset")
+    counts = [len(pairs) for rows in panels.values() for pairs in rows.values() if pairs]
+    seeds = "one seed" if max(counts) == 1 else f"mean of {seeds_in_words(counts)}"
+    note = f"bar: outputs, {seeds}; dots: where the first two parts of each seed end" + interest(table)
+    figure, axes = row_panels(list(table.cells), len(panels), note, list(PARTS), bold=table.highlight)
+    for axis, (title, rows) in zip(axes, panels.items(), strict=True):
+        _draw_parts(axis, table, columns[title], rows)
+        axis.set(title=title, xlabel=f"outputs ({SHARE.sign})", xlim=(0, 102))
+    handles = [Patch(edgecolor=EDGE, linewidth=0.6, label=part, **look) for part, look in PARTS.items()]
+    legend_below(figure, note, 3, handles)
+    return figure, f"errors by kind; {note}"
+
+
+def _right_and_content(table: Table, cell: Cell | None) -> list[tuple[float, float]]:
+    """The percentages of right outputs and of outputs with right content, of each run that has both."""
+    if cell is None:
+        return []
+    subset = cell.column.metric.rpartition("/")[0]
+    runs = (table.by_folder[str(seed.folder)] for seed in cell.seeds)
+    pairs = [(run.value(f"{subset}/{ACCURACY}"), run.value(f"{subset}/{ORACLE_END}")) for run in runs]
+    return [(low, high) for low, high in pairs if low is not None and high is not None and low <= high]
+
+
+def _draw_parts(axis: Axes, table: Table, column: Column, rows: Mapping[str, list[tuple[float, float]]]) -> None:
+    """One panel of bars in three parts."""
+    for y, (row, pairs) in enumerate(rows.items()):
+        if not pairs:
+            cell = table.cells[row].get(column.name)
+            reason(axis, y, lacking(cell) if cell is None or cell.mean is None else "not both accuracies")
+            continue
+        right, content = zip(*pairs, strict=True)
+        ends = [0.0, mean(right), mean(content), 100.0]
+        for look, left, end in zip(PARTS.values(), ends[:-1], ends[1:], strict=True):
+            axis.barh(y, end - left, left=left, height=0.7, edgecolor=EDGE, linewidth=0.6, zorder=1, **look)
+        dots(axis, right, y)
+        dots(axis, content, y, "white")
+
+
+class ForestLine(NamedTuple):
+    """A hypothesis as it is drawn.
+
+    unit:      of its column.
+    claimed:   the range of differences; None for a hypothesis on failures.
+    published: the difference of the published numbers of both rows; None where a row has none.
+    """
+
+    answer: HypothesisAnswer
+    unit: str
+    claimed: ClaimedRange | None
+    published: float | None
+
+    @property
+    def interval(self) -> dict[str, Any]:
+        """The look of the line between the ends: without a test they are the range of a few seeds."""
+        return RANGE if self.answer.p is None and self.answer.low != self.answer.high else INTERVAL
+
+
+def forest(table: Table) -> Drawn:
+    """A line for each hypothesis: difference, corrected interval, claimed range, published difference and verdict.
+
+    Raises:
+        TableError: there is no hypothesis, none has a number, or there are too many.
+    """
+    asked = zip(table.report.hypotheses, table.answers, strict=True)
+    lines = {answer.words: _forest_line(table, hypothesis, answer) for hypothesis, answer in asked}
+    if not lines:
+        raise TableError("the experiment declares no hypothesis")
+    shown = [line for line in lines.values() if line.answer.difference is not None]
+    if not shown:
+        raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
+    looks = [INTERVAL] if any(line.answer.p is not None for line in shown) else []
+    looks += [RANGE] if any(line.interval is RANGE for line in shown) else []
+    handles: list[Any] = [*(Line2D([], [], color="black", **look) for look in looks), Patch(**CLAIMED)]
+    if any(line.published is not None for line in lines.values()):
+        handles.append(Line2D([], [], **PUBLISHED))
+    note = (
+        "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside; "
+        "undecided also where the answer says why there is no verdict"
+    )
+    units = list(dict.fromkeys(line.unit for line in shown))
+    figure, axes = row_panels(list(lines), len(units), note, [str(handle.get_label()) for handle in handles])
+    for axis, unit in zip(axes, units, strict=True):
+        _draw_forest(axis, lines.values(), unit)
+        axis.set_xlabel("difference (percentage points)" if unit == SHARE.name else f"difference ({unit})")
+    right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+    for y, verdict in enumerate(line.answer.verdict for line in lines.values()):
+        axes[-1].annotate(f" {verdict}", (1, y), fontweight="normal" if verdict == UNDECIDED else "bold", **right)
+    legend_below(figure, note, 2, handles)
+    return figure, f"declared hypotheses with their intervals; {note}"
+
+
+def _forest_line(table: Table, hypothesis: Hypothesis, answer: HypothesisAnswer) -> ForestLine:
+    """A hypothesis with its published effect."""
+    column = next(column for column in table.columns if column.name == answer.column)
+    if hypothesis.fails_less_than:
+        return ForestLine(answer, column.unit, None, None)
+    cells = [table.cells.get(row, {}).get(column.name) for row in (hypothesis.row, hypothesis.other)]
+    ours, theirs = (cell.published_number if cell else None for cell in cells)
+    published = None if ours is None or theirs is None else ours - theirs
+    return ForestLine(answer, column.unit, claimed_range(hypothesis, column.metric), published)
+
+
+def _draw_forest(axis: Axes, lines: Collection[ForestLine], unit: str) -> None:
+    """The hypotheses of one unit; of the others nothing, or why they have no difference."""
+    numbers = [0.0]
+    for answer, own, claimed, published in lines:
+        ends = (claimed.low, claimed.high) if claimed else ()
+        values = (answer.difference, answer.low, answer.high, published, *ends) if own == unit else ()
+        numbers += [value for value in values if value is not None and math.isfinite(value)]
+    margin = MARGIN * (max(numbers) - min(numbers)) or 1.0
+    left, right = min(numbers) - margin, max(numbers) + margin
+    axis.set_xlim(left, right)
+    axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
+    for y, line in enumerate(lines):
+        answer = line.answer
+        if answer.difference is None or answer.low is None or answer.high is None:
+            reason(axis, y, textwrap.fill(answer.reason.partition("; ")[0], LONGEST_REASON))
+        elif line.unit == unit:
+            if line.claimed:
+                low, high = max(line.claimed.low, left), min(line.claimed.high, right)
+                axis.barh(y, high - low, left=low, height=0.8, zorder=0, **CLAIMED)
+            look = VERDICTS[answer.verdict]
+            axis.plot((answer.low, answer.high), (y, y), color=look["color"], linewidth=1.6, **line.interval)
+            axis.plot([answer.difference], [y], markersize=7, **look)
+            if line.published is not None:
+                axis.plot([line.published] * 2, [y - 0.4, y + 0.4], solid_capstyle="butt", zorder=3, **PUBLISHED)
