@@ -17,7 +17,7 @@ from wandb.wandb_agent import Agent
 
 from attnlab.config.command_line.words import without_dashes
 from attnlab.config.run_identity import run_folder
-from attnlab.config.wandb_agent import given_id
+from attnlab.config.wandb_agent import agent_run_id
 from attnlab.launch.train_cli import train_main
 from attnlab.run.run_folder import MetricsFile, RunFolder
 
@@ -104,4 +104,4 @@ def test_an_agent_without_a_server_is_told_what_its_sweep_lacks(
     assert train_main(["-m", *settings(tmp_path, *SMALL), "seed=0,1"]) == 2
     assert "an agent of wandb sweep starts one run at a time" in capsys.readouterr().err
     monkeypatch.delenv("WANDB_SWEEP_ID")
-    assert given_id() is None, "left over from another program"
+    assert agent_run_id() is None, "left over from another program"

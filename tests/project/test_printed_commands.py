@@ -19,7 +19,7 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_run, print_sweep
-from attnlab.launch.evaluate_cli import ALLOWED, _job, _own_options
+from attnlab.launch.evaluate_cli import ALLOWED, _job, _options_and_overrides
 from attnlab.launch.train_cli import train_main
 from attnlab.report.cli import report_main
 from attnlab.report.runs.select_runs import select_jobs
@@ -67,7 +67,7 @@ def test_what_a_run_and_a_sweep_print(
     said = capsys.readouterr().out
     assert f"run folder: {folder}\n" in said
     evaluate, leet = commands(said)
-    assert _job(*_own_options(evaluate[2:])).typed.paths.runs == f"{base}/runs"
+    assert _job(*_options_and_overrides(evaluate[2:])).typed.paths.runs == f"{base}/runs"
     assert leet == ["wandb", "leet", f"{base}/runs/wandb"]
     assert print_sweep([job_config(config)], [ODD]) == 0
     # folded where the name is longer than a line
@@ -100,7 +100,7 @@ def test_hints_are_quoted(tmp_path: Path) -> None:
     folder = tmp_path / ODD
     folder.mkdir()
     with pytest.raises(ConfigError) as found:
-        _own_options([str(folder)])
+        _options_and_overrides([str(folder)])
     assert shlex.quote(f"run={folder}") in found.value.problems[0]
 
 

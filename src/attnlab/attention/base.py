@@ -196,8 +196,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         self, x: Float[Tensor, "B N E"], source: Memory
     ) -> tuple[Float[Tensor, "B P N Q"], Float[Tensor, "B S M K"], Float[Tensor, "B V M C"]]:
         """`queries` of x and `keys_values` of the source; one matrix product where nothing else is defined."""
-        own = type(self)
-        if x is source and own.queries is Attention.queries and own.keys_values is Attention.keys_values:
+        kind = type(self)
+        if x is source and kind.queries is Attention.queries and kind.keys_values is Attention.keys_values:
             q, k, v = projected_heads(x, (self.q_proj, self.k_proj, self.v_proj), self.n_heads)
             return q, k, v
         return self.queries(x), *self.keys_values(source)

@@ -135,7 +135,7 @@ class BigBird(Attention):
         rows = fused_softmax(queries, k, v, mask, False, self.dropout if self.training else 0.0)
         here = torch.arange(n_blocks, device=k.device) == which[:, :, None]
         pairs = zip(here.unbind(1), rows.unflatten(2, (-1, self.block_size)).split(1, dim=2), strict=True)
-        return [(one[:, None, :, None, None], row) for one, row in pairs]
+        return [(rows[:, None, :, None, None], row) for rows, row in pairs]
 
     def weights(
         self, q: Queries, k: SelfKeys, mask: SelfMask | None, causal: bool, score_hook: ScoreHook | None = None

@@ -150,8 +150,8 @@ class LongShortAttention(Attention[LongShortState]):
 
     def _summed(self, weights: Tensor, local_v: Tensor, global_v: Tensor, causal: bool) -> Float[Tensor, "B H N C"]:
         """Weighted sum of the values of windows and the means of values."""
-        own, means = weights.split((weights.shape[-1] - global_v.shape[2], global_v.shape[2]), dim=-1)
-        out = (own @ self._windows(local_v, causal).transpose(-1, -2)).flatten(2, 3) + means.flatten(2, 3) @ global_v
+        near, means = weights.split((weights.shape[-1] - global_v.shape[2], global_v.shape[2]), dim=-1)
+        out = (near @ self._windows(local_v, causal).transpose(-1, -2)).flatten(2, 3) + means.flatten(2, 3) @ global_v
         return out[:, :, : local_v.shape[2]]
 
     def _tiles(self, x: Tensor) -> Tensor:

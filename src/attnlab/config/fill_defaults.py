@@ -10,7 +10,7 @@ from typing import Any
 
 from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
-from attnlab.config.targets import TargetError, attention_nodes, own_arguments, read_signature
+from attnlab.config.targets import TargetError, attention_nodes, read_signature, yaml_arguments
 from attnlab.config.validation.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]
@@ -94,6 +94,6 @@ def class_defaults(path: Any, key: str) -> Iterator[Default]:
         signature = read_signature(str(path))
     except TargetError:
         return
-    for name, argument in own_arguments(signature, key).items():
+    for name, argument in yaml_arguments(signature, key).items():
         if not argument.required:
             yield join(key, name), argument.default

@@ -22,7 +22,7 @@ from attnlab.config.message_text import show
 from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.targets import Signature, attention_nodes, own_arguments, read_signature
+from attnlab.config.targets import Signature, attention_nodes, read_signature, yaml_arguments
 from attnlab.config.validation.type_check import describe, hints, item_type, section_of
 
 _OPEN = "???"
@@ -133,7 +133,7 @@ def _of_class(signature: Signature, key: str, values: Mapping[str, Any]) -> list
     """
     meanings = _argument_docstrings(signature)
     lines = []
-    for name, argument in own_arguments(signature, key).items():
+    for name, argument in yaml_arguments(signature, key).items():
         text = show(values.get(name, _OPEN if argument.required else argument.default))
         lines.append(KeyLine(join(key, name), describe(argument.annotation, _ALL), text, meanings.get(name, "")))
     return lines

@@ -13,15 +13,15 @@ SYNONYMS: dict[str, str] = _TABLE["values"]
 """usual names of choices and values, and the names here"""
 
 
-def key_called(name: str, there: Collection[str] | None = None) -> str | None:
+def key_called(name: str, existing: Collection[str] | None = None) -> str | None:
     """The key or group that another project's name means; of a dotted name the last word counts.
 
     Args:
-        there: existing keys and groups; None: those that every task has.
+        existing: keys and groups; None: those that every task has.
     """
     word = name.rpartition(".")[2].lower()
     keys = [key for key, names in OTHER_NAMES.items() if word in names.split()]
-    return next((key for key in keys if (not key.startswith("task.") if there is None else key in there)), None)
+    return next((key for key in keys if (not key.startswith("task.") if existing is None else key in existing)), None)
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:

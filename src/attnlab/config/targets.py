@@ -348,7 +348,7 @@ def attention_options(signature: Signature) -> dict[str, Argument]:
     }
 
 
-def own_arguments(signature: Signature, key: str) -> dict[str, Argument]:
+def yaml_arguments(signature: Signature, key: str) -> dict[str, Argument]:
     """The arguments that only a yaml sets: for others, a default of the class would hide the backbone's value.
 
     Args:

@@ -13,7 +13,7 @@ from attnlab.config.dotted_keys import flatten
 ONE_RUN = "an agent of wandb sweep starts one run at a time: take -m and sweeps of an experiment out of its command"
 
 
-def given_id() -> str | None:
+def agent_run_id() -> str | None:
     """The id of the wandb run that an agent gave to this process; None if no agent started it.
 
     The variable alone may be left over from another program; an agent sets that of its sweep too.
@@ -24,7 +24,7 @@ def given_id() -> str | None:
 
 def offline_note(logger: str) -> str:
     """What an agent's sweep lacks if the run is not logged online; empty if nothing."""
-    if given_id() is None or logger == "wandb_online":
+    if agent_run_id() is None or logger == "wandb_online":
         return ""
     return (
         f"note: the wandb sweep {os.environ['WANDB_SWEEP_ID']} sees nothing of a run with logger={logger}; write "
@@ -34,4 +34,4 @@ def offline_note(logger: str) -> str:
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration as an agent's run shows it: dotted keys, beside which the sweep's `model: linear` can stand."""
-    return dict(config) if given_id() is None else flatten(config)
+    return dict(config) if agent_run_id() is None else flatten(config)

@@ -55,10 +55,10 @@ def compiled(
     _recording.add(device)
     graph = build(mode="reduce-overhead")
 
-    def step(*given: object) -> Tensors:
+    def step(*arguments: object) -> Tensors:
         torch.compiler.cudagraph_mark_step_begin()
         # as many tensors as the function returns
-        return cast(Tensors, tuple(x.clone() for x in graph(*given)))
+        return cast(Tensors, tuple(x.clone() for x in graph(*arguments)))
 
     return step
 

@@ -13,16 +13,16 @@ class DirectFunction(torch.autograd.Function):
     """
 
     @classmethod
-    def apply(cls, *given: Any) -> Any:
+    def apply(cls, *arguments: Any) -> Any:
         """As `torch.autograd.Function.apply`."""
         if torch._C._are_functorch_transforms_active():
-            return super().apply(*given)
-        return super(torch.autograd.Function, cls).apply(*given)  # type: ignore[misc]
+            return super().apply(*arguments)
+        return super(torch.autograd.Function, cls).apply(*arguments)  # type: ignore[misc]
 
 
-def result_of(function: type[DirectFunction], *given: Any) -> Any:
+def result_of(function: type[DirectFunction], *arguments: Any) -> Any:
     """The result of a function whose explicit gradient is only faster than autograd's.
 
     In a compiled step its `forward` alone, with autograd's gradient: the compiler fuses passes over memory by itself.
     """
-    return function.forward(*given) if torch.compiler.is_compiling() else function.apply(*given)
+    return function.forward(*arguments) if torch.compiler.is_compiling() else function.apply(*arguments)

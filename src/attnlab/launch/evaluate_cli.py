@@ -38,7 +38,7 @@ ALLOWED = ("task.", "trainer.", "paths.", "train.eval_batch_size", "train.eval_b
 @command(lambda: HELP)
 def evaluate_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    options, overrides = _own_options(argv)
+    options, overrides = _options_and_overrides(argv)
     job = _job(options, overrides)
     file = (options.out or inner_folder(options.run, "evaluations")) / f"{_label(options, job)}.json"
     require_writable(file.parent, ELSEWHERE)
@@ -53,7 +53,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _own_options(argv: Sequence[str]) -> tuple[EvaluateOptions, list[str]]:
+def _options_and_overrides(argv: Sequence[str]) -> tuple[EvaluateOptions, list[str]]:
     """The options of this command, and the overrides of the run's configuration.
 
     Raises:

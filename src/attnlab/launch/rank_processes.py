@@ -46,7 +46,7 @@ class RankProcesses(RankWatch):
     def __init__(self, job: JobConfig, layout: RankLayout) -> None:
         self.job = job
         self._noticed, self._fault = threading.Event(), threading.Event()
-        self._found: BaseException | None = None
+        self._cause: BaseException | None = None
         self.processes = {rank: _started(job, layout, rank) for rank in range(1, layout.world)}
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -54,14 +54,14 @@ class RankProcesses(RankWatch):
         self._noticed.set()
 
     def ended(self) -> BaseException | None:
-        if self._found is not None:
+        if self._cause is not None:
             self._noticed.set()
-        return self._found
+        return self._cause
 
     def fault(self) -> BaseException | None:
         self._noticed.set()
         self._fault.wait(GRACE_SECONDS)
-        return self._found
+        return self._cause
 
     def close(self, failed: bool) -> None:
         """Wait for the end of the processes, which have written nothing; after an error, end them."""
@@ -77,15 +77,15 @@ class RankProcesses(RankWatch):
             process.wait()
 
     def _watch(self) -> None:
-        while self._found is None:
+        while self._cause is None:
             time.sleep(_POLL_SECONDS)
             codes = {rank: process.poll() for rank, process in self.processes.items()}
-            self._found = next((_fault(rank, code) for rank, code in codes.items() if code), None)
+            self._cause = next((_fault(rank, code) for rank, code in codes.items() if code), None)
             if all(code == 0 for code in codes.values()):
                 return
         self._fault.set()
         if not self._noticed.wait(HANG_SECONDS):
-            self._end_all(self._found)
+            self._end_all(self._cause)
 
     def _end_all(self, fault: BaseException) -> None:
         """Record how the run ended, and end this process: its main thread waits for a process that is gone."""

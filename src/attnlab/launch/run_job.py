@@ -14,7 +14,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
 from attnlab.config.problem import UserError
 from attnlab.config.sweep import Command
-from attnlab.config.wandb_agent import given_id, offline_note
+from attnlab.config.wandb_agent import agent_run_id, offline_note
 from attnlab.launch.rank_processes import other_ranks
 from attnlab.launch.visible_gpus import gpus_here
 from attnlab.learn.devices.rank_layout import (
@@ -50,7 +50,7 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
         note_other_name(job)
         if note := offline_note(job.typed.logger.name):
             print(note, file=sys.stderr)
-        if result is not None and given_id() and job.typed.logger.name != "csv":
+        if result is not None and agent_run_id() and job.typed.logger.name != "csv":
             from attnlab.run.wandb_mirror import log_finished_run
 
             if note := log_finished_run(job, result):

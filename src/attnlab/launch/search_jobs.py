@@ -35,7 +35,7 @@ class SearchJobs:
         self.search, self.argv = search, list(argv)
         self.jobs: list[JobConfig] = []
         self.names: list[str] = []
-        self.found: list[tuple[str, float] | None] = []
+        self.results: list[tuple[str, float] | None] = []
         self.codes: list[int] = []
         self.folder = Path()
 
@@ -82,7 +82,7 @@ class SearchJobs:
         self.jobs.append(job)
         self.names.append(name)
         self.codes.append(code)
-        self.found.append(result)
+        self.results.append(result)
         return result
 
     def _report_words(self) -> list[str]:
@@ -95,10 +95,10 @@ class SearchJobs:
         """Print a table of the jobs and the best of them; returns 0 if all are finished."""
         from attnlab.launch.console_summary import print_sweep
 
-        values = ["failed" if result is None else f"{result[0]} {text(*result)}" for result in self.found]
+        values = ["failed" if result is None else f"{result[0]} {text(*result)}" for result in self.results]
         code = print_sweep(self.jobs, self.names, values, self._report_words()) if self.jobs else 0
         # a sampler may choose the same values again
-        results = {name: result for result, name in zip(self.found, self.names, strict=True) if result is not None}
+        results = {name: result for result, name in zip(self.results, self.names, strict=True) if result is not None}
         if results:
             metric, value = (min if self.search.minimize else max)(results.values(), key=lambda result: result[1])
             best = [name for name, result in results.items() if result[1] == value]
@@ -127,7 +127,7 @@ def run_search(search: Search, choices: Sequence[str], argv: Sequence[str]) -> i
         # Raised at the end if no job has a value; each has said why.
         if not jobs.codes:
             raise ConfigError([f"{GROUP}={OPTUNA}: {first_line(error)}"]) from error
-        if any(result is not None for result in jobs.found):
+        if any(result is not None for result in jobs.results):
             raise
     except RuntimeError as error:
         # A grid asks its study to stop after its last job, and the sweeper expects that of a finished one only.

@@ -200,9 +200,9 @@ def _hours(plans: Sequence[PlannedRun]) -> list[str]:
         if plan.hours is not None and plan.step is not None:
             parts[plan.step.hardware, plan.step.is_gpu, plan.step.is_guess].append(plan)
     lines = []
-    for (hardware, is_gpu, is_guess), runs_there in parts.items():
+    for (hardware, is_gpu, is_guess), runs_of_hardware in parts.items():
         how = "guessed (cost.ms_a_step), not measured" if is_guess else "by measured steps"
-        total, what = span(_total(runs_there) or (), is_guess), "GPU-hours" if is_gpu else "hours"
+        total, what = span(_total(runs_of_hardware) or (), is_guess), "GPU-hours" if is_gpu else "hours"
         lines.append(f"{what}: {total} on {hardware}, {how} (no validations or tests)")
     if any(is_guess for _, _, is_guess in parts):
         lines.append(f"a run of each model with train.max_steps={SHORT_RUN} measures the steps that were guessed")

@@ -42,7 +42,7 @@ def train_main(argv: Sequence[str]) -> int:
     if PLAN in argv and not shown:
         return _plan(argv)
     checked = check_command(argv)
-    if checked.multirun and wandb_agent.given_id():
+    if checked.multirun and wandb_agent.agent_run_id():
         raise ConfigError([wandb_agent.ONE_RUN])
     if shown == "job":
         print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")

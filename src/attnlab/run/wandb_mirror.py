@@ -18,7 +18,7 @@ from filelock import FileLock
 import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.wandb_agent import given_id, shown_config
+from attnlab.config.wandb_agent import agent_run_id, shown_config
 from attnlab.learn.metric_units import lower_is_better
 from attnlab.run.read_run_files import Unreadable, plain_bytes, read_rows
 from attnlab.run.run_folder import objective, write_text
@@ -112,7 +112,7 @@ def _run_id(folder: Path, root: Path, owner: str) -> str:
     owners = set(map(_text, (root / "wandb").glob(f"*run-*-{stored}/{OWNER_FILE}"))) if valid else set()
     if not valid or owners - {owner, None}:
         run_id = secrets.token_hex(4)
-    if (run_id := given_id() or run_id) != stored:
+    if (run_id := agent_run_id() or run_id) != stored:
         write_text(folder / ID_FILE, run_id)
     return run_id
 

@@ -145,8 +145,8 @@ class _SquaredCosines(DirectFunction):
         if v.shape[-2] > v.shape[-1]:
             squared = squared_lengths(v)
             scale = _inverse(squared, keep)
-            gram, own = v.transpose(-1, -2) @ (v * scale[..., None]), scale * squared
-            return vecdot(gram.flatten(-2), gram.flatten(-2)) - vecdot(own, own), gram, scale, own
+            gram, diagonal = v.transpose(-1, -2) @ (v * scale[..., None]), scale * squared
+            return vecdot(gram.flatten(-2), gram.flatten(-2)) - vecdot(diagonal, diagonal), gram, scale, diagonal
         gram = v @ v.transpose(-1, -2)
         diagonal = gram.diagonal(dim1=-2, dim2=-1)
         scale = _inverse(diagonal, keep)

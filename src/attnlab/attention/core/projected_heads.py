@@ -17,7 +17,7 @@ def projected_heads(
     """Heads of several projections of x, by one matrix product where it pays."""
     together = joined(x, maps)
     if together is None:
-        return tuple(heads_of(one(x), n_heads)[0] for one in maps)
+        return tuple(heads_of(projection(x), n_heads)[0] for projection in maps)
     return heads_of(together, n_heads, len(maps))
 
 

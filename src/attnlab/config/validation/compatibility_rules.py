@@ -86,7 +86,7 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
-def _slots_given(view: View) -> Iterator[Problem]:
+def _slots_filled(view: View) -> Iterator[Problem]:
     """Models without a decoder or cross-attention serve the tasks that need none."""
     for slot in view.needs:
         if view[f"model.{slot}"] is None:
@@ -221,7 +221,7 @@ def _betas(view: View) -> Iterator[Problem]:
         yield Problem("optim.betas", f"={show(betas)}: expected two numbers >= 0 and < 1, such as [0.9,0.999]")
 
 
-def _groups_given(view: View) -> Iterator[Problem]:
+def _groups_not_empty(view: View) -> Iterator[Problem]:
     for slot in [slot for slot in view.needs if slot != "cross"]:
         if view[f"model.{slot}"] == []:
             yield Problem(f"model.{slot}", "=[]: expected at least one group of layers")
@@ -237,6 +237,6 @@ def _paths(view: View) -> Iterator[Problem]:
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _positions_exist, _heads, _slots_given, _groups_given, _shares, _directions, _positions_possible,
+    _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _positions_possible,
     _ortho, _normalization, _unread, _steps, _lengths, _betas, _paths,
 ]  # fmt: skip

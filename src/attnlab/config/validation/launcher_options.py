@@ -66,7 +66,7 @@ class SlurmConf:
     """null = attnlab-<task>-<model>"""
 
 
-def asked_gpus(launcher: Mapping[str, Any]) -> int | None:
+def requested_gpus(launcher: Mapping[str, Any]) -> int | None:
     """GPUs on each node that the options ask for; None if they leave that open."""
     if launcher["gpus_per_node"] is not None:
         return int(launcher["gpus_per_node"])

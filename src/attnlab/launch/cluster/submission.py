@@ -15,7 +15,7 @@ from typing import Any
 
 from attnlab.config.message_text import listed
 from attnlab.config.schema import Config
-from attnlab.config.validation.launcher_options import LONGEST_MINUTES, asked_gpus
+from attnlab.config.validation.launcher_options import LONGEST_MINUTES, requested_gpus
 from attnlab.config.validation.launcher_validation import delay_problem
 from attnlab.launch.cluster.queued_runs import Queued, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
@@ -116,7 +116,7 @@ class SlurmSubmission:
         if "cpus_per_task" in parameters:
             # since Slurm 22.05, srun does not take this number from sbatch
             plain["srun_args"] += [f"--cpus-per-task={parameters['cpus_per_task']}"]
-        on_gpu = bool(parameters.get("gpus_per_node") or asked_gpus(self.launcher))
+        on_gpu = bool(parameters.get("gpus_per_node") or requested_gpus(self.launcher))
         more = {"requeue": True} | self.launcher["additional_parameters"]
         try:
             executor.update_parameters(**parameters, **plain, additional_parameters=more)
@@ -152,7 +152,7 @@ class SlurmSubmission:
 
     def resources(self, config: Config) -> dict[str, Any]:
         """Resources that the options leave open, by the partition and by the run."""
-        devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, asked_gpus(self.launcher)
+        devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, requested_gpus(self.launcher)
         processes = (gpus or 1) if devices == "auto" else devices
         wanted: dict[str, Any] = {"nodes": 1 if nodes == "auto" else nodes, "ntasks_per_node": processes}
         if gpus is None and config.trainer.device != "cpu" and all(partition.gpus for partition in self.partitions):
@@ -163,7 +163,7 @@ class SlurmSubmission:
     def gpu_note(self) -> str:
         """Note that no GPU is asked for, since only some of the partitions have one; else empty."""
         with_gpus = [partition.name for partition in self.partitions if partition.gpus]
-        if asked_gpus(self.launcher) is not None or len(with_gpus) in (0, len(self.partitions)):
+        if requested_gpus(self.launcher) is not None or len(with_gpus) in (0, len(self.partitions)):
             return ""
         return (
             f"note: of the partitions, {listed(with_gpus)} alone has GPUs, so that jobs ask for none; "

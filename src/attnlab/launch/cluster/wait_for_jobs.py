@@ -77,7 +77,7 @@ def wait_for_jobs(left: list[Awaited]) -> None:
             time.sleep(LONGEST)
             continue
         silent = False
-        news = _tell_waiting(left, held, noted)
+        news = _print_waiting(left, held, noted)
         ended = [job for job in left if not job.is_there(held)]
         for job in ended:
             left.remove(job)
@@ -85,14 +85,14 @@ def wait_for_jobs(left: list[Awaited]) -> None:
             _await_files(ended)
             news = True
         for job in ended:
-            _tell_end(job)
-        news |= any([_tell_change(job, held) for job in left])
+            _print_end(job)
+        news |= any([_print_change(job, held) for job in left])
         pause = SHORTEST if news else min(pause * 1.5, LONGEST)
         if left:
             time.sleep(pause)
 
 
-def _tell_change(job: Awaited, held: Mapping[str, SlurmJob]) -> bool:
+def _print_change(job: Awaited, held: Mapping[str, SlurmJob]) -> bool:
     """Print that a job began, or went back into the queue; returns whether it did."""
     now = held.get(job.job or "")
     if now is None:
@@ -113,7 +113,7 @@ def _why(job: Awaited) -> str:
     return "" if job.stop == before else f" ({job.stop['reason']}, step {job.stop['step']:,})"
 
 
-def _tell_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:
+def _print_waiting(left: Sequence[Awaited], held: Mapping[str, SlurmJob], noted: set[str]) -> bool:
     """Print once for each reason why jobs wait that may keep them for ever."""
     waiting: dict[str, list[str]] = defaultdict(list)
     for awaited_job in left:
@@ -135,14 +135,14 @@ def _is_expected(reason: str) -> bool:
 def _await_files(ended: Sequence[Awaited]) -> None:
     """Wait until the files of all runs say how they ended, or can no longer be late."""
     deadline = time.monotonic() + LATE_FILES
-    open_ones = [awaited_job.task.job for awaited_job in ended]
-    while open_ones and time.monotonic() < deadline:
-        open_ones = [job for job in open_ones if not is_finished(job) and _state(job.folder) not in ENDED]
-        if open_ones:
+    unfinished = [awaited_job.task.job for awaited_job in ended]
+    while unfinished and time.monotonic() < deadline:
+        unfinished = [job for job in unfinished if not is_finished(job) and _state(job.folder) not in ENDED]
+        if unfinished:
             time.sleep(1)
 
 
-def _tell_end(job: Awaited) -> None:
+def _print_end(job: Awaited) -> None:
     """Print how a job ended."""
     if is_finished(job.task.job):
         forget_queued(job.task.folder)

@@ -137,11 +137,11 @@ class Glue(Task):
         return [self.data_set.classes[int(output)] if self.data_set.classes else output for output in outputs]
 
     def prepare(self, folders: Folders) -> Prepared[LabelledSequences]:
-        rows, given = open_rows(self.dataset, self.source, folders), self._given()
-        vocabulary = sha256_of(given) if given else self.vocabulary_size
+        rows, tokenizer_file = open_rows(self.dataset, self.source, folders), self._tokenizer_file()
+        vocabulary = sha256_of(tokenizer_file) if tokenizer_file else self.vocabulary_size
         options = {"rows": rows.identity, "vocabulary": vocabulary, "max_length": self.max_length}
         folder = self.cached(
-            folders.cache, f"glue_{self.dataset}", options, lambda path: self._build(path, rows.read(), given)
+            folders.cache, f"glue_{self.dataset}", options, lambda path: self._build(path, rows.read(), tokenizer_file)
         )
         tokens, arrays = BytePair.load(folder / TOKENIZER), load_arrays(folder)
         subsets = {subset: self._subset(arrays, subset) for subset in self.data_set.sizes}
@@ -157,7 +157,7 @@ class Glue(Task):
         about = self._about(rows, {subset: len(part) for subset, part in subsets.items()})
         return Prepared(spec=spec, subsets=subsets, about=about, keep={TOKENIZER: folder / TOKENIZER})
 
-    def _given(self) -> Path | None:
+    def _tokenizer_file(self) -> Path | None:
         """Path of the tokenizer of `from_run`; None without it.
 
         Raises:
@@ -173,13 +173,13 @@ class Glue(Task):
             raise DataError(f"from_run={self.from_run}: {need}; {error}") from None
         return path
 
-    def _build(self, folder: Path, rows: Mapping[str, list[Row]], given: Path | None) -> None:
-        if given is None:
+    def _build(self, folder: Path, rows: Mapping[str, list[Row]], tokenizer_file: Path | None) -> None:
+        if tokenizer_file is None:
             train = track(rows["train"], "training byte pairs", len(rows["train"]))
             tokens = BytePair.train((text for texts, _ in train for text in texts), self.vocabulary_size)
             tokens.save(folder / TOKENIZER)
         else:
-            shutil.copyfile(given, folder / TOKENIZER)
+            shutil.copyfile(tokenizer_file, folder / TOKENIZER)
         tokens = BytePair.load(folder / TOKENIZER)
         for subset, part in rows.items():
             name = _file(subset)
@@ -203,15 +203,15 @@ class Glue(Task):
         part.lengths = inputs.lengths - (2 if len(self.data_set.texts) == 1 else 4)
         return part
 
-    def _about(self, rows: FileRows | HubRows, given_counts: Mapping[str, int]) -> str:
-        counts = ", ".join(f"{subset} {n:,}" for subset, n in given_counts.items())
+    def _about(self, rows: FileRows | HubRows, row_counts: Mapping[str, int]) -> str:
+        counts = ", ".join(f"{subset} {n:,}" for subset, n in row_counts.items())
         if self.dataset == "sst2_sentences":
             note = "whole sentences, not the 67,349 phrases that GLUE trains on; test is the development set"
         elif not rows.whole:
             note = "the original corpus and its test set, not GLUE's division into 3,668 and 408 pairs"
         else:
             note = "test is the official development set, for GLUE's test labels are not public"
-        if rows.whole and given_counts != self.data_set.sizes:
+        if rows.whole and row_counts != self.data_set.sizes:
             official = ", ".join(f"{subset} {n:,}" for subset, n in self.data_set.sizes.items())
             note += f"; partial or another edition: the official one has {official}"
         return f"GLUE {self.dataset} from {rows.where}, {counts}: {note}."

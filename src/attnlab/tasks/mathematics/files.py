@@ -123,8 +123,8 @@ def candidate(name: str, module: str) -> bool:
     match = MODULE_FILE.fullmatch(name)
     if match is None:
         return False
-    part, found = match.groups()
-    return found.startswith(module) if part == "extrapolate" else found == module
+    part, module_of_file = match.groups()
+    return module_of_file.startswith(module) if part == "extrapolate" else module_of_file == module
 
 
 def read_module(tree: FileTree, module: str, most: int | None, most_test: int | None) -> dict[str, Questions]:
