@@ -19,16 +19,15 @@ from hypothesis.extra import numpy as arrays_of
 from support.dev_full import needs_dev_full
 
 from attnlab.data.files import cache
-from attnlab.data.files.cache import MANIFEST, build_once, cache_key, load_arrays
+from attnlab.data.files.cache import MANIFEST, build_once, cache_key, load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError
-from attnlab.data.files.npy_files import save_arrays
 
 BUILDER = """
 import sys, time
 from pathlib import Path
 import numpy as np
 from attnlab.data.files.cache import build_once
-from attnlab.data.files.npy_files import save_arrays
+from attnlab.data.files.cache import save_arrays
 
 def build(folder):
     save_arrays(folder, first=np.arange(5))

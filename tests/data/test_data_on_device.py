@@ -16,7 +16,7 @@ from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.length_padding import LengthBuckets
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.sequence_examples import SequencePairs
 from attnlab.run.build_runtime import place_data, prepare
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.base import Prepared, make_task

@@ -13,16 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.data.files.archive_limits import LARGEST, Header, members
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile
 from attnlab.data.files.folder_or_archive import (
+    LARGEST,
     DataSource,
     FileTree,
     Folder,
+    Header,
     Tar,
     Zip,
     bad_line,
     find_trees,
+    members,
     natural,
     open_archive,
     text_lines,
@@ -184,8 +186,8 @@ def test_links_and_devices_are_refused_under_wanted_names_only(tmp_path: Path, k
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.data.files.archive_limits.LARGEST", BOMB - 1)
-    monkeypatch.setattr("attnlab.data.files.archive_limits.LARGEST_WHOLE", BOMB // 2)
+    monkeypatch.setattr("attnlab.data.files.folder_or_archive.LARGEST", BOMB - 1)
+    monkeypatch.setattr("attnlab.data.files.folder_or_archive.LARGEST_WHOLE", BOMB // 2)
 
 
 def claiming(folder: Path) -> Path:

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from attnlab.data.batch import Batch
 from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import resident
-from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.sequence_examples import SequencePairs
 from attnlab.kernels.drawn_rows import fill_from_host
 from attnlab.learn.feature_redraw import redraw
 from attnlab.learn.train_stream import TrainStream, train_loader

@@ -16,9 +16,8 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Success
 from attnlab.config.validation.type_check import build
 from attnlab.data.files.fetch import Folders
-from attnlab.data.labelled_sequences import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.sequence_examples import LabelledSequences, SequencePairs
 from attnlab.data.task_spec import ORACLE_END, TaskSpec
 from attnlab.data.text_blocks import TextBlocks
 from attnlab.data.vocabulary import Vocabulary

@@ -1,16 +1,43 @@
 """Contract of a subset: its examples in the memory of the host or of a device."""
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnlab.data.batch import Batch
-from attnlab.data.device_cache import DeviceCache
-from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.ragged_arrays import Ragged, RaggedOnDevice
+
+
+class DeviceCache:
+    """Copies of arrays on a device, each made at its first use and shared by all subsets."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._copies: dict[int, tuple[np.ndarray, Tensor]] = {}
+
+    def get(self, held: np.ndarray | Ragged) -> Any:
+        """The tensor of an array on the device; for a `Ragged`, one with its values there."""
+        if isinstance(held, Ragged):
+            return RaggedOnDevice(self.get(held.values), held.offsets)
+        if id(held) not in self._copies:
+            # the reference to the array prevents the reuse of its id
+            self._copies[id(held)] = held, self._copied(held)
+        return self._copies[id(held)][1]
+
+    def _copied(self, array: np.ndarray) -> Tensor:
+        if array.dtype == np.uint16:
+            # few operations of torch support uint16
+            array = array.view(np.int16) if array.max(initial=0) < 2**15 else array.astype(np.int32)
+        # the first use may be an evaluation, whose inference tensors cannot be used in training
+        with warnings.catch_warnings(), torch.inference_mode(False):
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            return torch.from_numpy(array).to(self.device)
 
 
 class Examples(ABC):
@@ -40,14 +67,6 @@ class Examples(ABC):
         """An attribute named in `held`: the array itself, or its copy on the device."""
         value = getattr(self, name)
         return value if self.store is None else self.store.get(value)
-
-    def on(self, store: DeviceCache) -> Self:
-        """The same examples with batches gathered on a device; the object itself if `held` is empty."""
-        if not self.held:
-            return self
-        moved = copy.copy(self)
-        moved.store = store
-        return moved
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -92,5 +111,9 @@ def resident(subsets: Mapping[str, Examples], device: torch.device) -> dict[str,
 
     Subsets without `held` stay on the host. The data is copied at the first batch of each subset.
     """
-    store = DeviceCache(device)
-    return {name: examples.on(store) for name, examples in subsets.items()}
+    store, moved = DeviceCache(device), dict(subsets)
+    for name, examples in subsets.items():
+        if examples.held:
+            moved[name] = copy.copy(examples)
+            moved[name].store = store
+    return moved

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attnlab.data.batch_gathering import index_tensors, padded_spans
-from attnlab.data.files.npy_files import save_arrays, write_header
+from attnlab.data.files.cache import save_arrays, write_header
 
 Rows = tuple[Int[Tensor, "B longest"], Int[Tensor, " B"]]
 """a padded table of sequences, and their lengths"""
@@ -54,23 +54,22 @@ class Ragged:
 
     @overload
     def __getitem__(self, number: int) -> np.ndarray: ...
+
     @overload
     def __getitem__(self, number: slice) -> "Ragged": ...
+
     def __getitem__(self, number: int | slice) -> "np.ndarray | Ragged":
         """One sequence, or those of a slice: a view where the slice has no step."""
         if isinstance(number, slice):
-            return self._part(range(len(self))[number])
+            numbers = range(len(self))[number]
+            if numbers.step != 1:
+                return self.rows(np.array(numbers, dtype=np.int64))
+            offsets = self.offsets[numbers.start : numbers.start + len(numbers) + 1]
+            return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
         if not -len(self) <= number < len(self):
             raise IndexError(f"number {number} of {len(self)} sequences")
         number %= len(self)
         return self.values[self.offsets[number] : self.offsets[number + 1]]
-
-    def _part(self, numbers: range) -> "Ragged":
-        offsets = offsets_of([self.offsets[i + 1] - self.offsets[i] for i in numbers])
-        if numbers.step == 1:
-            first = self.offsets[numbers.start]
-            return Ragged(self.values[first : first + offsets[-1]], offsets)
-        return Ragged(np.concatenate([self.values[:0], *(self[i] for i in numbers)]), offsets)
 
     def rows(self, numbers: Int[np.ndarray, " k"]) -> "Ragged":
         """A copy of the sequences of these numbers, in this order."""

@@ -9,10 +9,8 @@ import torch
 
 from attnlab.data.batch import LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
 from attnlab.data.files.fetch import DataError
-from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import SequenceExamples
-from attnlab.data.sequence_pairs import SequencePairs
+from attnlab.data.sequence_examples import LabelledPairs, LabelledSequences, SequenceExamples, SequencePairs
 
 Ids = Sequence[int] | np.ndarray
 T = TypeVar("T")

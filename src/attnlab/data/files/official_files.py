@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from attnlab.config.plain_yaml import table_beside
-from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
-from attnlab.data.files.folder_or_archive import DataSource
+from attnlab.data.files.folder_or_archive import DataSource, whole
 from attnlab.data.files.regular_file import read_regular
 
 

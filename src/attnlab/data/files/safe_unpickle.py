@@ -21,10 +21,8 @@ _EXTENSIONS = pickle.EXT1 + pickle.EXT2 + pickle.EXT4
 
 
 def read_pickle(content: bytes, where: str) -> dict[str, Any]:
-    """The dictionary in a pickle of Python 2 or 3.
-
-    Keys become text; values are arrays of numbers, plain values (text of Python 2 as bytes) and containers of plain
-    values. Arrays inside containers are not read.
+    """The dictionary in a pickle of Python 2 or 3: text as keys; arrays of numbers, plain values (text of Python 2 as
+    bytes) and containers of plain values.
 
     Args:
         where: names the file in messages.
@@ -45,20 +43,17 @@ def read_pickle(content: bytes, where: str) -> dict[str, Any]:
 class _Part:
     """An array or its type: the arguments of its maker, and the state that is set afterwards."""
 
+    state: Any = ()
+
     def __init__(self, *arguments: Any) -> None:
-        self.arguments, self.state = arguments, ()
+        self.arguments = arguments
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
-class _Whole(io.BytesIO):
-    """Bytes of which nothing beyond the end is read."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        if len(part := super().read(size)) < (size or 0):
-            raise EOFError("it ends too early")
-        return part
+class _Lines(io.BytesIO):
+    """Bytes of which no line is read in part, so that a name that is cut short is not refused as another name."""
 
     def readline(self, size: int | None = -1) -> bytes:
         if not (line := super().readline(size)).endswith(b"\n"):
@@ -73,7 +68,7 @@ class _Unpickler(pickle._Unpickler):
     dispatch[pickle.BYTEARRAY8[0]] = dispatch[pickle.BINBYTES8[0]]
 
     def __init__(self, content: bytes, where: str) -> None:
-        super().__init__(_Whole(content), encoding="bytes")
+        super().__init__(_Lines(content), encoding="bytes")
         # one text that is encoded many times would fill the memory
         self.where, self.encoded = where, lru_cache(None)(_encoded)
 
@@ -84,7 +79,7 @@ class _Unpickler(pickle._Unpickler):
             what = f"{self.where} asks for {module}.{name}, which an array does not need"
             raise DataError(f"{what}. Nothing was run. Put the official file in its place.")
         # a new object each time, because a pickle can also set attributes
-        return partial(self.encoded) if known in _BYTES else partial(_Part)
+        return partial(self.encoded if known in _BYTES else _Part)
 
 
 def _encoded(text: str = "", codec: str = "latin1") -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from attnlab.data.files.archive_limits import Header, members, reading
 from attnlab.data.files.fetch import DataError
+from attnlab.data.files.folder_or_archive import Header, members, reading
 from attnlab.report.runs.read_runs import matched_paths
 from attnlab.run.read_run_files import LARGEST
 

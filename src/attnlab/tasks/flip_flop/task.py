@@ -27,9 +27,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from attnlab.data.batch import LanguageBatch
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, write_header
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.npy_files import write_header
 from attnlab.data.files.progress import track
 from attnlab.data.train_test_overlap import count_shared, row_keys, shared_in_words
 from attnlab.data.user_inputs import TEXT, encoded, language_batch

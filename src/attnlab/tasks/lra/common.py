@@ -9,26 +9,26 @@ from contextlib import ExitStack
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from attnlab.config.message_text import listed
 from attnlab.data.batch import LabelledBatch
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
-from attnlab.data.files.npy_files import save_arrays
 from attnlab.data.files.progress import say, track
-from attnlab.data.labelled_sequences import LabelledPairs, LabelledSequences
 from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
+from attnlab.data.sequence_examples import LabelledPairs, LabelledSequences
 from attnlab.data.task_spec import Modality
 from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz (7.7 GB, a tar archive, read as it is"
 SIDES = ("inputs", "others")
+Labelled = TypeVar("Labelled", LabelledSequences, LabelledPairs)
 Row = tuple[Sequence[bytes], int]
 """one or two sequences, and their class"""
 TEXT_BINS = (0, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 8000)
@@ -170,14 +170,14 @@ def write_subset(folder: Path, subset: str, rows: Iterable[Row], n_sides: int = 
 
 
 def read_subsets(
-    folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int], n_sides: int = 1
-) -> dict[str, Any]:
-    """The subsets that `write_subset` wrote, mapped into memory: LabelledSequences, or LabelledPairs of two sides."""
-    kind: Any = LabelledSequences if n_sides == 1 else LabelledPairs
-    arrays, read = load_arrays(folder), {}
+    kind: type[Labelled], folder: Path, subsets: Iterable[str], pad_id: int, length_bins: Sequence[int]
+) -> dict[str, Labelled]:
+    """The subsets that `write_subset` wrote, mapped into memory: of one side or of two, as their class says."""
+    arrays, read = load_arrays(folder), dict[str, Labelled]()
     for subset in subsets:
-        sides = [Ragged.from_arrays(arrays, f"{subset}_{side}") for side in SIDES[:n_sides]]
-        read[subset] = kind(*sides, arrays[f"{subset}_answers"], pad_id, length_bins=length_bins)
+        columns: dict[str, Any] = {"answers": arrays[f"{subset}_answers"]}
+        columns |= {side: Ragged.from_arrays(arrays, f"{subset}_{side}") for side in SIDES if side in kind.held}
+        read[subset] = kind(**columns, pad_id=pad_id, length_bins=length_bins)
     return read
 
 

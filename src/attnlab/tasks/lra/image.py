@@ -18,11 +18,9 @@ from typing import Any
 import numpy as np
 
 from attnlab.config.message_text import listed
-from attnlab.data.files.archive_limits import whole
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.folder_or_archive import DataSource, FileTree
-from attnlab.data.files.npy_files import save_arrays
+from attnlab.data.files.folder_or_archive import DataSource, FileTree, whole
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
 from attnlab.data.files.safe_unpickle import read_pickle

@@ -25,7 +25,7 @@ from attnlab.data.batch import LabelledBatch
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
-from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.sequence_examples import LabelledSequences
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
@@ -145,7 +145,7 @@ class LraListops(LraTask):
             max_input_length=self.shape.max_length,
         )
         folder = self._official(folders) if self.source == "official" else self._generated(folders.cache)
-        subsets = common.read_subsets(folder, STREAMS, TOKENS.pad_id, LENGTH_BINS)
+        subsets = common.read_subsets(LabelledSequences, folder, STREAMS, TOKENS.pad_id, LENGTH_BINS)
         return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))
 
     def _about(self, sizes: dict[str, int]) -> str:

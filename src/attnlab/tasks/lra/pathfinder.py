@@ -24,10 +24,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from attnlab.config.message_text import listed
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, natural, text_lines
-from attnlab.data.files.npy_files import save_arrays
 from attnlab.data.files.progress import say, track
 from attnlab.data.picture_sequences import SIDE, GreyPictures
 from attnlab.tasks.base import Prepared

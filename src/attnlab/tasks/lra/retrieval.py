@@ -22,7 +22,7 @@ from typing import Annotated
 from attnlab.data.batch import LabelledPairBatch
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line
-from attnlab.data.labelled_sequences import LabelledPairs
+from attnlab.data.sequence_examples import LabelledPairs
 from attnlab.data.user_inputs import TWO_TEXTS, encoded, pair_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
@@ -91,7 +91,7 @@ class LraRetrieval(LraTask):
     def prepare(self, folders: Folders) -> Prepared[LabelledPairs]:
         wanted = common.named(FILES, FOLDER)
         _, folder = self.read_once(folders, "lra_retrieval", wanted, self._build, max_length=self.max_length)
-        subsets = common.read_subsets(folder, FILES.values(), 0, common.TEXT_BINS, n_sides=2)
+        subsets = common.read_subsets(LabelledPairs, folder, FILES.values(), 0, common.TEXT_BINS)
         spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
         counts = {name: len(subset) for name, subset in subsets.items()}
         sizes = common.counted(counts, OFFICIAL, "not the official files: ")

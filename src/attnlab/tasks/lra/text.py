@@ -21,12 +21,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from attnlab.data.batch import LabelledBatch
-from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.folder_or_archive import DataSource, FileTree
+from attnlab.data.files.folder_or_archive import DataSource, FileTree, whole
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
-from attnlab.data.labelled_sequences import LabelledSequences
+from attnlab.data.sequence_examples import LabelledSequences
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common
@@ -123,7 +122,7 @@ class LraText(LraTask):
         if self.validation == "held_out":
             options["data_seed"], names = self.data_seed, self.subsets
         _, folder = self.read_once(folders, "lra_text", is_review, self._build, **options)
-        subsets = common.read_subsets(folder, names, 0, common.TEXT_BINS)
+        subsets = common.read_subsets(LabelledSequences, folder, names, 0, common.TEXT_BINS)
         subsets = {name: subsets.get(name, subsets["test"]) for name in self.subsets}
         spec = self.task_spec(input_vocabulary=256, n_classes=2, max_input_length=self.max_length)
         return Prepared(spec=spec, subsets=subsets, about=self._about({name: len(s) for name, s in subsets.items()}))

@@ -15,9 +15,8 @@ import numpy as np
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.data.files.archive_limits import whole
 from attnlab.data.files.fetch import DataError
-from attnlab.data.files.folder_or_archive import FileTree, bad_line
+from attnlab.data.files.folder_or_archive import FileTree, bad_line, whole
 from attnlab.data.files.progress import track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
 from attnlab.data.vocabulary import Vocabulary

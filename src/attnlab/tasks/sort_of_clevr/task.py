@@ -35,9 +35,8 @@ import torch
 from attnlab.data.batch import ImageQuestionBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.files.cache import load_arrays
+from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.files.npy_files import save_arrays
 from attnlab.data.files.progress import track
 from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task
