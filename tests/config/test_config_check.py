@@ -68,7 +68,7 @@ WRONG = {
     "hydra/lancher=joblib": ["unknown key; nearest: hydra/launcher"],
     "hydra.foo=3": ["hydra.foo=3: ", "foo"],
     # Words.
-    "train.max_steps 10": ["train.max_steps 10: missing =; write train.max_steps=10"],
+    "train.max_steps 10": ["train.max_steps: expected key=value", "10: expected key=value"],
     "scan": ["scan: expected key=value; nearest: task=scan"],
     "=3": ["=3: expected key=value"],
     "optim.betas=[0.9": ["optim.betas=[0.9: brackets [] do not match"],
@@ -82,7 +82,7 @@ WRONG = {
     "--sede": ["--sede: unknown flag", "--multirun"],
     "--mutlirun": ["--mutlirun: unknown flag; nearest: --multirun"],
     "--lr=3": ["--lr=3: unknown flag; nearest: optim.lr=3"],
-    "--batch-size 32": ["--batch-size 32: unknown flag; nearest: train.batch_size=32"],
+    "--batch-size 32": ["--batch-size: unknown flag; nearest: train.batch_size=..."],
     "--modle=linear": ["--modle=linear: unknown flag; nearest: model=linear"],
     "--train.max_stps=3": ["train.max_stps=3: unknown key; nearest: train.max_steps"],
     "--task=scna --cfg=job": ["task=scna: no such choice; nearest: scan"],

@@ -64,7 +64,7 @@ def test_a_sweep_ends_with_its_folders_and_the_report_that_takes_its_words(
     command = check_command(["-m", *words, "paths.runs=runs", "hydra/launcher=basic", "trainer=cpu", "logger=csv"])
     for job in command.jobs:
         a_run(job.folder, job.raw)
-    print_sweep(command.jobs, command.names, words=command.words)
+    print_sweep(command.jobs, command.names, words=command.run_words)
     said = capsys.readouterr().out
     assert all(f"\n  {folder}\n" in said for folder in {job.folder.parent for job in command.jobs})
     (line,) = re.findall("^report: python report.py (.*)$", said, flags=re.MULTILINE)

@@ -19,7 +19,6 @@ from support.small_runs import (
     wait_for_step,
 )
 
-from attnlab.config.command_line.words import flags_first
 from attnlab.config.job_config import JobConfig
 from attnlab.config.problem import ConfigError
 from attnlab.config.sweep import check_command
@@ -116,11 +115,6 @@ def test_a_launcher_of_a_missing_package_says_what_brings_it(monkeypatch: pytest
     with pytest.raises(ConfigError) as error:
         check_command(["-m", "task=scan", "hydra/launcher=submitit_slurm"])
     assert "=submitit_slurm: submitit is not installed; pip install -e '.[sweep]' brings it" in str(error.value)
-
-
-def test_flags_may_stand_between_words() -> None:
-    assert flags_first(["task=scan", "-m", "seed=0,1"]) == ["-m", "task=scan", "seed=0,1"]
-    assert flags_first(["task=scan", "--cfg", "job", "seed=0"]) == ["--cfg", "job", "task=scan", "seed=0"]
 
 
 def test_a_command_without_words_has_no_flags() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -76,3 +76,12 @@ def compose_with_hydra(overrides: Sequence[str], conf: Path = CONF) -> tuple[dic
     with hydra_session(conf):
         node, settings = compose_node(overrides)
     return plain(node), settings
+
+
+def hydra_settings(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:
+    """All settings of Hydra for a command line, interpolations unresolved."""
+    from hydra import compose
+
+    with hydra_session(conf):
+        node = compose("config", overrides=list(overrides), return_hydra_config=True).hydra
+    return cast("dict[str, Any]", OmegaConf.to_container(node, enum_to_str=True))

@@ -51,7 +51,7 @@ class Interpolations:
     def _by_omegaconf(self, text: str, key: str) -> Any:
         if text.count("${") == 1 and ":" in text:
             # a resolver's value, which depends on no other key
-            return OmegaConf.select(OmegaConf.create({"value": text}), "value")
+            return OmegaConf.create({key: text})[key]
         if self._node is None:
             self._node = OmegaConf.create(dict(self.config))
         value = OmegaConf.select(self._node, key)

@@ -4,21 +4,30 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.command_line.overrides import Pair, list_advice, misnamed, overruled_by_model, resolved, set_all
-from attnlab.config.command_line.words import MOST_JOBS, Item, as_text, group_problems, read_command, read_overrides
+from attnlab.config.command_line.overrides import Pair, list_advice, misnamed, overruled_by_model, set_all
+from attnlab.config.command_line.words import (
+    MOST_JOBS,
+    Item,
+    as_text,
+    group_problems,
+    quoted_folder,
+    read_command,
+    read_overrides,
+)
 from attnlab.config.compose import NO_SETTINGS, compose_node, hydra_session
 from attnlab.config.conf_files import unresolved
 from attnlab.config.dotted_keys import MISSING, copied, value_at
 from attnlab.config.fill_defaults import completed
+from attnlab.config.interpolations import Interpolations
 from attnlab.config.job_config import JobConfig, check_config, typed_job
-from attnlab.config.message_text import first_line, show
+from attnlab.config.message_text import first_line, listed, show
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import bookkeeping
 from attnlab.config.schema import Config
@@ -31,82 +40,78 @@ from attnlab.config.validation.type_check import conform
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
 
 
-@dataclass(frozen=True)
-class Command:
-    """A checked command line.
-
-    jobs:     in the order of their numbers.
-    names:    of the jobs: the values that vary in the sweep, as `model=linear seed=0`.
-    launcher: name and options of the launcher that runs the jobs of a sweep.
-    search:   how jobs are chosen if not by all combinations; `jobs` are then corners of the search space.
-    choices:  the swept choices of each group, listed; globs of Hydra would match `_base` and miss subfolders.
-    swept:    the keys that the command line itself gives several values.
-    words:    the overrides of the command line that say which runs these are: without hardware, loggers and launchers.
-    """
-
-    multirun: bool
-    jobs: list[JobConfig]
-    names: list[str]
-    launcher: dict[str, Any]
-    search: Search | None
-    choices: list[str]
-    swept: list[str]
-    words: list[str]
-
-
-def check_command(argv: Sequence[str], conf: Path = CONF) -> Command:
+def check_command(argv: Sequence[str], conf: Path = CONF) -> "Command":
     """Check a whole command line (without the program's name) and every job of its sweep.
 
     Raises:
         ConfigError: with every problem of every argument and every job.
     """
-    sweep = Sweep(argv, conf)
-    if sweep.problems:
-        raise ConfigError(list(dict.fromkeys(sweep.problems)))
-    jobs = [typed_job(config, conf) for config in sweep.with_declared_seeds()]
+    command = Command(argv, conf)
+    if command.problems:
+        raise ConfigError(list(dict.fromkeys(command.problems)))
     # --cfg shows the first job of an experiment, which has one of its rows
-    if not sweep.show_only:
-        require_known_names(jobs[0].report if jobs else None, [job.raw for job in jobs], argv)
-    return Command(
-        multirun=sweep.multirun,
-        jobs=jobs,
-        names=sweep.names,
-        launcher=sweep.settings["launcher"],
-        search=sweep.search,
-        choices=[f"{item.key}={','.join(map(show, item.values))}" for item in sweep.items if item.group and item.swept],
-        swept=[item.key for item in sweep.words if item.swept],
-        words=[item.text for item in sweep.words if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS],
-    )
+    if not command.show_only:
+        require_known_names(command.jobs[0].report if command.jobs else None, command.configs, argv)
+    return command
 
 
-class Sweep:
-    """The expansion of a command line; problems are collected, not raised.
+class Command:
+    """A command line and its jobs; problems are collected, not raised.
 
     Attributes:
-        words:    the overrides of the command line.
+        words:    the overrides of the command line; `hydra_items`: those of Hydra itself.
         items:    the overrides that make the jobs: those of the experiment's own sweep too.
         settings: Hydra's (`compose.compose_node`).
-        configs:  complete configurations of the jobs, in the order of their numbers; `names` as in `Command`.
+        configs:  complete configurations of the jobs, in the order of their numbers.
+        names:    of the jobs: the values that vary in the sweep, as `model=linear seed=0`.
+        search:   how jobs are chosen if not by all combinations; the jobs are then corners of the search space.
     """
 
     def __init__(self, argv: Sequence[str], conf: Path) -> None:
         line, self.conf = read_command(argv, conf), conf
         self.show_only, self.problems = line.show_only, list[str](line.problems)
         self.words = [item for item in line.items if not item.is_hydra]
+        self.hydra_items = [item for item in line.items if item.is_hydra]
         self.configs: list[dict[str, Any]] = []
         self.names: list[str] = []
         self._compositions: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
-        of_hydra = [item for item in line.items if item.is_hydra]
         with hydra_session(conf) as loader:
-            self._hydra_texts, problems = hydra_words(of_hydra, loader)
+            self._hydra_texts, problems = hydra_words(self.hydra_items, loader)
             self.problems += problems
             self._expand(line.multirun)
         self.search: Search | None = None
         if self.multirun:
-            items = [*self.items, *of_hydra]
-            launcher, sweeper = self.settings["launcher"]["name"], self.settings["sweeper"]
-            self.search, problems = read_search(sweeper, launcher, items, self.configs)
+            items = [*self.items, *self.hydra_items]
+            self.search, problems = read_search(self.settings["sweeper"], self.launcher["name"], items, self.configs)
             self.problems += problems
+
+    @property
+    def launcher(self) -> dict[str, Any]:
+        """Name and options of the launcher that runs the jobs of a sweep."""
+        launcher: dict[str, Any] = self.settings["launcher"]
+        return launcher
+
+    @cached_property
+    def jobs(self) -> list[JobConfig]:
+        """The jobs, in the order of their numbers."""
+        return [typed_job(config, self.conf) for config in self._with_declared_seeds()]
+
+    @property
+    def swept(self) -> list[str]:
+        """The keys that the command line itself gives several values."""
+        return [item.key for item in self.words if item.swept]
+
+    @property
+    def run_words(self) -> list[str]:
+        """The overrides of the command line that say which runs these are: without hardware, loggers and launchers."""
+        return [item.text for item in self.words if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
+
+    @property
+    def hydra_argv(self) -> list[str]:
+        """The command line of the sweep for Hydra: folders in quotes, swept choices listed; its globs match `_base`."""
+        texts = [quoted_folder(item.text) for item in (*self.words, *self.hydra_items)]
+        listed = (f"{item.key}={','.join(map(show, item.values))}" for item in self.items if item.group and item.swept)
+        return ["--multirun", *texts, *listed]
 
     def _expand(self, multirun: bool) -> None:
         """Find items, settings and jobs."""
@@ -120,9 +125,9 @@ class Sweep:
         if self.multirun:
             self.items = self._with_sweeper_params()
         elif not wrong.get("experiment") and not multirun:
-            known = [item for item in self.items if item.group or item.add or _is_known(item.key, master)]
-            self.problems += [_not_a_sweep(item, master or {}, self.show_only) for item in known if item.swept]
-        self.problems += launcher_problems(self.settings["launcher"])
+            swept = [item for item in self.items if item.swept]
+            self.problems += [_not_a_sweep(item, master or {}, self.show_only) for item in swept]
+        self.problems += launcher_problems(self.launcher)
         self._make_jobs()
         self.problems += [
             Problem(item.text, f": {item.key} changes no number, so these jobs would be one run; give one value")
@@ -203,9 +208,11 @@ class Sweep:
         raw, values = copied(composed), [(item, value) for item, value in pairs if not item.group]
         # fixed values first, as Hydra's sweeper sets them
         problems = set_all(raw, sorted(values, key=lambda pair: pair[0].swept), self.conf)
-        config, errors = resolved(raw, values)
-        if config is None:
-            return None, problems + errors
+        try:
+            config = Interpolations(raw).resolved(raw)
+        except OmegaConfBaseException as error:
+            key = getattr(error, "full_key", None) or "conf"
+            return None, [*problems, Problem(key, f"={show(value_at(raw, key))}: {first_line(error)}")]
         wrong = [*problems, *conform(config, Config, "")]
         keys = {problem.key for problem in wrong}
         if (wrong or refused) and all(item.key in keys or item.text in keys for item, _ in pairs):
@@ -214,7 +221,7 @@ class Sweep:
         problems += misnamed(config, settings["choices"]) + check_config(full, self.conf)
         return full, problems + overruled_by_model(pairs, full)
 
-    def with_declared_seeds(self) -> list[dict[str, Any]]:
+    def _with_declared_seeds(self) -> list[dict[str, Any]]:
         """The configurations with all seeds and data seeds in their `report:` block, if they have one, where that
         names none."""
         seeds = {"seeds": self._declared("seed"), "data_seeds": self._declared("task.data_seed")}
@@ -234,14 +241,10 @@ class Sweep:
         return sorted(values) if len(values) == 1 or any(item.key == key and item.swept for item in self.words) else []
 
 
-def _is_known(key: str, config: Mapping[str, Any] | None) -> bool:
-    """Whether a configuration has a key; an unknown key is itself the problem."""
-    return config is None or value_at(config, key) is not MISSING
-
-
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> Problem:
     """What to write instead of several values for one run."""
-    text, advice = item.swept_text, list_advice(item, config)
+    values = listed(map(show, item.values[:12]), 12, number=len(item.values), separator=",")
+    text, advice = f"{item.key}={values}", list_advice(item, config)
     if shown:
         return Problem(text, f": --cfg shows the configuration of one run; give one value{advice}")
     return Problem(text, f": several values need -m (a sweep): python train.py -m ... {text}{advice}")

@@ -40,7 +40,7 @@ class Jobs:
                 self._run_here(task)
         from attnlab.launch.console_summary import print_sweep
 
-        return print_sweep(command.jobs, command.names, words=command.words) or max(self.codes, default=0)
+        return print_sweep(command.jobs, command.names, words=command.run_words) or max(self.codes, default=0)
 
     def _run_in_processes(self, plan: ProcessPlan) -> None:
         """Run the jobs that are not finished in several processes."""

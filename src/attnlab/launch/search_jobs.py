@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attnlab.config.command_line.command_frame import FAILED, USAGE_ERROR
+from attnlab.config.conf_files import join_search_path
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.message_text import first_line, short_path
 from attnlab.config.problem import ConfigError
+from attnlab.config.shipped_files import CONF
+from attnlab.config.sweep import Command
+from attnlab.config.validation.launcher_options import register
 from attnlab.config.validation.search import GROUP, OPTUNA, Search
-from attnlab.launch.hydra_main import hydra_main
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, problem, text
 from attnlab.run.run_folder import RunFolder, is_finished, objective
@@ -46,12 +50,12 @@ class SearchJobs:
             SystemExit: a signal stopped it, and with it the search.
         """
         sys.argv[1:] = self.argv
-        hydra = HydraConfig.get()
-        self.folder = Path(hydra.sweep.dir)
-        swept = [word for word in hydra.overrides.task if word.lstrip("+").partition("=")[0] in self.search.keys]
-        name, label = " ".join(swept), f"[{hydra.job.num + 1}/{self.search.trials}]"
+        settings = HydraConfig.get()
+        self.folder = Path(settings.sweep.dir)
+        swept = [word for word in settings.overrides.task if word.lstrip("+").partition("=")[0] in self.search.keys]
+        name, label = " ".join(swept), f"[{settings.job.num + 1}/{self.search.trials}]"
         composed: Any = OmegaConf.to_container(config, resolve=True)
-        composed["experiment"] = hydra.runtime.choices.get("experiment")
+        composed["experiment"] = settings.runtime.choices.get("experiment")
         result = self._run(composed, name, label)
         if result is not None:
             print(f"{label} {result[0]} {text(*result)}", file=sys.stderr, flush=True)
@@ -109,18 +113,23 @@ class SearchJobs:
         return code or max(self.codes, default=0)
 
 
-def run_search(search: Search, choices: Sequence[str], argv: Sequence[str]) -> int:
-    """Run a search with the sweeper of Hydra; returns the exit code.
+def run_search(command: Command, search: Search, argv: Sequence[str]) -> int:
+    """Run the search of a command line with the sweeper of Hydra; returns the exit code.
 
     Args:
-        choices: as in `config.sweep.Command`.
+        argv: as in `SearchJobs`.
     """
     import optuna
 
     # Our own lines say what each job is and what it reached.
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # Without it, Hydra hides the traceback of our errors.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     jobs = SearchJobs(search, argv)
-    run = hydra_main(jobs, [*argv, *choices, *search.words])
+    sys.argv[1:] = [*command.hydra_argv, *search.words]
+    join_search_path()
+    register()
+    run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(jobs)
     try:
         run()
     except ValueError as error:

@@ -133,7 +133,7 @@ def _step(job: JobConfig, command: Command) -> PlannedStep | None:
 def _guess_holds(job: JobConfig, command: Command) -> bool:
     """Whether the command line leaves a job the hardware and the sizes that the guess of its task or experiment is for,
     or has a guess itself."""
-    words = {word.partition("=")[0].lstrip("+"): word for word in command.words}
+    words = {word.partition("=")[0].lstrip("+"): word for word in command.run_words}
     if "cost.ms_a_step" in words:
         return True
     if "debug" in words or job.typed.trainer.device == ("cpu" if "GPU" in job.typed.cost.hardware else "cuda"):

@@ -84,9 +84,9 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     Raises:
         ConfigError: with all problems of `task` and `paths`; the default model need not fit the task.
     """
-    from attnlab.config.sweep import Sweep
+    from attnlab.config.sweep import Command
 
-    sweep = Sweep([f"task={task}", *overrides], conf)
-    if problems := [problem for problem in sweep.problems if re.match(r"[+~]*(task|paths)\b", problem)]:
+    command = Command([f"task={task}", *overrides], conf)
+    if problems := [problem for problem in command.problems if re.match(r"[+~]*(task|paths)\b", problem)]:
         raise ConfigError(problems, PROGRAM)
-    return sweep.configs[0]
+    return command.configs[0]

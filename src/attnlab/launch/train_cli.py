@@ -18,9 +18,9 @@ from attnlab.config import wandb_agent
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.train_help import help_text
 from attnlab.config.command_line.words import PLAN, without_dashes
+from attnlab.config.compose import hydra_settings
 from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
-from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.problem import ConfigError
@@ -44,16 +44,11 @@ def train_main(argv: Sequence[str]) -> int:
     checked = check_command(argv)
     if checked.multirun and wandb_agent.agent_run_id():
         raise ConfigError([wandb_agent.ONE_RUN])
-    if shown == "job":
-        print(job_text(checked.jobs[0], flag_value(argv, "--package", "-p")), end="")
-        return 0
-    if not shown and (unfit := _unfit(checked)):
-        raise ConfigError(unfit)
     if shown:
-        from attnlab.launch.hydra_main import hydra_main
-
-        hydra_main(lambda config: None, argv)()
+        print(_shown_text(checked, shown, flag_value(argv, "--package", "-p")), end="")
         return 0
+    if unfit := _unfit(checked):
+        raise ConfigError(unfit)
     _print_notes(checked, argv)
     place = started_layout(os.environ)
     # Rank 0 prints for all processes; a run itself prints errors that only another rank knows (`run_job`).
@@ -86,16 +81,21 @@ def flag_value(argv: Sequence[str], *names: str) -> str:
     return ""
 
 
-def job_text(job: JobConfig, package: str) -> str:
-    """The complete, resolved configuration of a job as yaml; Hydra itself would print it without defaults.
+def _shown_text(command: Command, shown: str, package: str) -> str:
+    """What `--cfg` shows, as yaml: the complete configuration of the job, Hydra's settings, or all.
 
     Args:
+        shown: job, hydra or all; Hydra itself would print a job without defaults.
         package: dotted key of the part to show, as for `--package` of Hydra; empty = all.
 
     Raises:
         ConfigError: no such part.
     """
+    job = command.jobs[0]
     config = job.raw | ({} if job.report is None else {"report": job.report})
+    if shown != "job":
+        settings = hydra_settings(command.hydra_argv[1:])
+        config = {"hydra": settings} if shown == "hydra" else {"hydra": settings, **config}
     part = config if package in ("", "_global_") else value_at(config, package)
     if part is MISSING:
         near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
@@ -133,7 +133,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     if command.search is not None:
         from attnlab.launch.search_jobs import run_search
 
-        return run_search(command.search, command.choices, argv)
+        return run_search(command, command.search, argv)
     return Jobs(command).run()
 
 

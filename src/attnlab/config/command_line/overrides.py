@@ -5,13 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf.errors import OmegaConfBaseException
-
 from attnlab.config.command_line.words import Item, as_text
 from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
-from attnlab.config.interpolations import Interpolations
-from attnlab.config.message_text import MOST_OFFERED, first_line, hint, listed, offered, show
+from attnlab.config.message_text import MOST_OFFERED, hint, listed, offered, show
 from attnlab.config.nearest_word import named_key, nearest, nearest_key
 from attnlab.config.problem import Problem
 from attnlab.config.schema import Config, schema_keys
@@ -118,20 +115,6 @@ def _near(config: Mapping[str, Any], key: str, addable: set[str], conf: Path) ->
     near = called or nearest(key, [*groups, *sections]) or nearest_key(key, keys)
     others = offered(sections, key, MOST_OFFERED - len(groups))
     return f"{hint(near)}; groups: {listed(groups)}; keys and sections: {others}"
-
-
-def resolved(config: dict[str, Any], pairs: Sequence[Pair] = ()) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """The configuration with interpolations resolved, or the reason why this fails.
-
-    Args:
-        pairs: overrides that were set, one of which may hold the wrong interpolation.
-    """
-    try:
-        return Interpolations(config).resolved(config), []
-    except OmegaConfBaseException as error:
-        wrong = [(item.key, f"={show(value)}: ") for item, value in pairs if "${" in str(value)]
-        key, claim = wrong[0] if wrong else ("conf", ": ")
-        return None, [Problem(key, f"{claim}{first_line(error)}")]
 
 
 def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list[Problem]:

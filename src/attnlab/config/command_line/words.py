@@ -6,7 +6,6 @@ Hydra stops at its first error. Here every word is read by itself, so that one m
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +60,6 @@ class Item:
         """Whether it sets an option of Hydra itself, which has its own schema."""
         return self.key.startswith(("hydra.", "hydra/"))
 
-    @property
-    def swept_text(self) -> str:
-        """`key=value,value`, cut if long."""
-        return f"{self.key}={listed(map(show, islice(self.values, 12)), 12, number=len(self.values), separator=',')}"
-
 
 def as_text(item: Item, value: Any) -> str:
     """`key=value`."""
@@ -96,8 +90,7 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
             if _WITH_VALUE[name] and value not in _WITH_VALUE[name]:
                 words.problems.append(Problem(f"{name} {value}", f": expected one of {listed(_WITH_VALUE[name])}"))
         elif name not in _SWITCHES:
-            follows = rest and "=" not in word + rest[0] and not rest[0].startswith(("-", "~", "+"))
-            words.problems.append(_bad_flag(word, rest.pop(0) if follows else ""))
+            words.problems.append(_unknown_flag(word))
         elif equals:
             words.problems.append(Problem(word, f": {name} takes no value; write {name}"))
         words.multirun |= name in ("--multirun", "-m")
@@ -110,27 +103,15 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
     return words
 
 
-def flags_first(argv: Sequence[str]) -> list[str]:
-    """The words with flags before overrides: Hydra's parser wants all overrides in one piece."""
-    flags: list[str] = []
-    words: list[str] = []
-    for word in argv:
-        wanted = bool(flags) and flags[-1] in _WITH_VALUE
-        (flags if word.startswith("-") or wanted else words).append(word)
-    return [*flags, *words]
-
-
-def _bad_flag(word: str, following: str) -> Problem:
-    """The problem of an unknown flag; `following` is the next word, probably its value."""
+def _unknown_flag(word: str) -> Problem:
     name, equals, value = word.lstrip("-").partition("=")
     if name in _NOT_OFFERED:
         return Problem(word, f": not offered: {_NOT_OFFERED[name]} (docs/configuration.md)")
     ours = name.replace("-", "_")
     key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)
-    if key or equals or following:
+    if key or equals:
         near = key or nearest(name, [*schema_keys(), *sections()]) or name
-        text = f": unknown flag; nearest: {near}={value or following or '...'}"
-        return Problem(f"{word} {following}".rstrip(), text)
+        return Problem(word, f": unknown flag; nearest: {near}={value or '...'}")
     flags = [flag for flag in (*_WITH_VALUE, *_SWITCHES) if flag.startswith("--")]
     near = hint(nearest(word, flags))
     return Problem(word, f": unknown flag{near}; flags: {listed(flags)}; options are written key=value")
@@ -139,12 +120,11 @@ def _bad_flag(word: str, following: str) -> Problem:
 def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[Problem]]:
     """Items and problems of the `key=value` words of a command line."""
     items: dict[str, Item] = {}
-    problems, rest = [], list(texts)
-    while rest:
-        text = rest.pop(0)
+    problems = []
+    for text in texts:
         if "=" not in text and not text.startswith("~"):
-            value = rest.pop(0) if rest and "=" not in rest[0] and not rest[0].startswith("~") else None
-            problems.append(_no_equals(text, value, conf))
+            group = next((group for group, choices in group_choices(conf).items() if text in choices), None)
+            problems.append(Problem(text, f": expected key=value{hint(group and f'{group}={text}')}"))
             continue
         try:
             item = read_override(text, conf)
@@ -155,13 +135,6 @@ def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[P
             problems.append(Problem(text, f": {item.key} is already set by {items[item.key].text}; give it once"))
         items.setdefault(item.key, item)
     return list(items.values()), problems
-
-
-def _no_equals(text: str, value: str | None, conf: Path) -> Problem:
-    if value is not None:
-        return Problem(f"{text} {value}", f": missing =; write {text}={value}")
-    group = next((group for group, choices in group_choices(conf).items() if text in choices), None)
-    return Problem(text, f": expected key=value{hint(group and f'{group}={text}')}")
 
 
 def read_override(text: str, conf: Path) -> Item:
@@ -237,11 +210,6 @@ def group_problems(item: Item, conf: Path) -> list[Problem]:
             offer = choice(str(value), choices, item.key) + ("; docs/extending.md shows how to add one" if new else "")
             problems.append(Problem(item.key, f"={show(value)}: no such choice{offer}"))
     return problems
-
-
-def readable(argv: Sequence[str], conf: Path) -> list[str]:
-    """A command line in Hydra's grammar: data sets of GLUE as an option, folders in quotes."""
-    return [quoted_folder(word) for word in with_our_names(argv, conf)]
 
 
 def with_our_names(argv: Sequence[str], conf: Path) -> list[str]:
