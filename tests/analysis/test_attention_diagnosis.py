@@ -18,11 +18,9 @@ from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.compute_summary import cosines
 from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
 from attnlab.analysis.head_heatmaps import VALUES, WEIGHTS, draw_maps
-from attnlab.analysis.locality import RATIOS, Locality, neighbourhood_shares
-from attnlab.analysis.locality_and_gradient_figures import draw_locality, draw_spread
-from attnlab.analysis.norm_violins import draw_norms
 from attnlab.analysis.summary_figures import draw
-from attnlab.analysis.summary_types import AttentionSummary, Maps, Norms
+from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Locality, Maps, Norms, neighbourhood_shares
+from attnlab.analysis.violins_and_curves import draw_locality, draw_norms, draw_spread
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.run_identity import run_folder
 from attnlab.learn import evaluator

@@ -14,7 +14,7 @@ from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD, a_run
 
 from attnlab.analysis.head_heatmaps import WEIGHTS, draw_maps
-from attnlab.analysis.summary_captions import divided_weights, norms_title
+from attnlab.analysis.summary_figures import divided_weights, norms_title
 from attnlab.analysis.summary_types import AttentionSummary, Maps
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Hypothesis, Picture, Report

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from attnlab.analysis.attention_labels import PositionLabels, is_cross
 from attnlab.analysis.attention_tensors import Diagnosis, diagnose
-from attnlab.analysis.locality import Locality
-from attnlab.analysis.summary_types import MOST_POSITIONS, AttentionSummary, Maps, Norms
+from attnlab.analysis.summary_types import MOST_POSITIONS, AttentionSummary, Locality, Maps, Norms
 from attnlab.config.schema import Backbone, Config
 from attnlab.data.batch import Batch, SequenceBatch
 from attnlab.data.examples import Examples

@@ -1,6 +1,5 @@
 """Maps (heat maps) of a matrix for every head of every attention: similarity of values, attention weights."""
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +11,7 @@ from matplotlib.colors import Colormap, FuncNorm, Normalize
 from matplotlib.figure import Figure
 
 from attnlab.analysis.summary_types import Maps
-from attnlab.plots.style import LETTERS_AN_INCH, LINE, SCREEN, SHADES, SIGNED_SHADES, WIDTH, fitted
+from attnlab.plots.style import SCREEN, SHADES, SIGNED_SHADES, WIDTH, fitted
 
 MOST_HEADS = 16
 HEADS_A_LINE = 8
@@ -23,8 +22,8 @@ LARGEST, SMALLEST = 2.4, 0.28
 """inches of a map"""
 ROOMY = 0.6
 """inches of a map from which each has the name of its axes"""
-BETWEEN, TITLE, ABOVE, BAR = 0.06, 0.2, 0.2, 0.6
-"""inches between maps, of a line's title, of the numbers of heads, of the scale of the shades"""
+BETWEEN, TITLE, ENDS = 0.06, 0.25, 1.3
+"""inches between maps, of the title of a line, of the title of the figure and the scale of the shades"""
 LONGEST_NAME = 12
 _NAMES_A_INCH = 7.0
 _LETTER = 0.055
@@ -61,111 +60,52 @@ class _Line:
     maps: Maps
     first: int
     heads: np.ndarray
-
-    @property
-    def axes(self) -> tuple[Any, ...]:
-        """Lines with equal ones share the numbers at their axes."""
-        return self.maps.rows, self.maps.columns, self.heads.shape[1:]
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """The places of maps in a figure, in inches: blocks of lines beside each other, so that the figure fits a screen.
-
-    size:    of a map.
-    heads:   maps in a line.
-    blocks:  lines of each block, from the top.
-    title:   of the figure.
-    """
-
-    size: float
-    heads: int
-    blocks: Sequence[Sequence[_Line]]
-    title: str
-
-    @property
-    def left(self) -> float:
-        """Width of the labels at the left of a block."""
-        return max(_labels(line.maps.rows, self.size) for block in self.blocks for line in block)
-
-    @property
-    def top(self) -> float:
-        """Height of the title."""
-        return LINE * len(textwrap.wrap(self.title, int(self.width * LETTERS_AN_INCH))) + 0.15
-
-    @property
-    def width(self) -> float:
-        """Width of the figure."""
-        return max(WIDTH, len(self.blocks) * (self.left + self.heads * (self.size + BETWEEN)) + BETWEEN)
-
-    @property
-    def height(self) -> float:
-        """Height of the figure."""
-        return self.top + BAR + max(self._below(block, len(block)) for block in self.blocks)
-
-    def is_labelled(self, block: Sequence[_Line], at: int) -> bool:
-        """Whether labels stand below a line: the next one has other axes or fewer maps, or there is none."""
-        axes = [(line.axes, len(line.heads)) for line in block[at : at + 2]]
-        return len(axes) == 1 or axes[0] != axes[1]
-
-    def _below(self, block: Sequence[_Line], at: int) -> float:
-        """Height of the lines of a block above line number `at`."""
-        labels = sum(
-            _labels(line.maps.columns, self.size) for i, line in enumerate(block[:at]) if self.is_labelled(block, i)
-        )
-        return ABOVE + labels + sum(self.size + BETWEEN + (TITLE if line.title else 0.0) for line in block[:at])
-
-    def add(self, figure: Figure, block: int, line: int, head: int) -> Axes:
-        """Adds the axes of a map."""
-        lines, titled = self.blocks[block], TITLE if self.blocks[block][line].title else 0.0
-        x = block * (self.left + self.heads * (self.size + BETWEEN)) + self.left + head * (self.size + BETWEEN)
-        y = self.height - self.top - self._below(lines, line) - titled - self.size
-        return figure.add_axes((x / self.width, y / self.height, self.size / self.width, self.size / self.height))
+    kind: tuple[int, int]
+    """lines of one kind have equal axes and share the labels below the last of them"""
 
 
 def draw_maps(by_run: ByRun, shown: Mapping[str, str], title: str, scale: Scale) -> Figure:
-    """Figure with lines of maps for each attention and run (runs of one attention together), one map per head.
+    """Figure with lines of maps for each attention and run (runs of one attention together), one map per head. The
+    lines are in blocks beside each other, so that the figure fits a screen.
 
     Args:
         shown: titles of the attentions by name, in order.
         title: of the figure.
     """
     lines = list(_lines(by_run, shown))
-    grid = _grid(lines, title + cut_off(lines))
-    figure = Figure(figsize=(grid.width, grid.height))
+    *_, smallest = layouts = list(_layouts(lines))
+    size, blocks, width, height = next((each for each in layouts if each[-1] <= SCREEN[1]), smallest)
+    figure = Figure((width, height))
+    figure.set_layout_engine("constrained", w_pad=BETWEEN / 2, h_pad=BETWEEN / 2, wspace=0, hspace=0)
+    heads, rows = max(len(line.heads) for line in lines), -(-len(lines) // blocks)
+    grid = figure.add_gridspec(rows, blocks * heads)
     norm, colours, beyond = _norm(scale, [line.heads for line in lines])
-    for number, block in enumerate(grid.blocks):
-        for at, line in enumerate(block):
-            row = [grid.add(figure, number, at, head) for head in range(len(line.heads))]
-            _draw_line(row, line, norm, colours, grid.size, grid.is_labelled(block, at), at == 0)
-            if is_labelled := grid.is_labelled(block, at):
-                for axis in row if grid.size > ROOMY else row[:1]:
-                    axis.set_xlabel(scale.axes[0], fontsize=_FONT)
-            if is_labelled or grid.size > ROOMY:
-                row[0].set_ylabel(scale.axes[1], fontsize=_FONT)
+    for number, line in enumerate(lines):
+        block, at = divmod(number, rows)
+        row = [figure.add_subplot(grid[at, block * heads + head]) for head in range(len(line.heads))]
+        ends = at == rows - 1 or [line.kind] != [after.kind for after in lines[number + 1 : number + 2]]
+        _draw_line(row, line, norm, colours, size, ends, at == 0)
+        for axis in row if ends and size > ROOMY else row[: int(ends)]:
+            axis.set_xlabel(scale.axes[0], fontsize=_FONT)
+        if ends or size > ROOMY:
+            row[0].set_ylabel(scale.axes[1], fontsize=_FONT)
     _bar(figure, ScalarMappable(norm, colours), scale, beyond)
-    figure.suptitle(fitted(title + cut_off(lines), figure), fontsize=9, y=1 - 0.05 / grid.height, parse_math=False)
+    figure.suptitle(fitted(title + cut_off(lines), figure), fontsize=9, parse_math=False)
     return figure
 
 
-def _grid(lines: Sequence[_Line], title: str) -> _Grid:
-    """The grid with the largest maps, in the fewest blocks, that fits a screen; no map is smaller than `SMALLEST`."""
-    heads = max(len(line.heads) for line in lines)
+def _layouts(lines: Sequence[_Line]) -> Iterator[tuple[float, int, float, float]]:
+    """Inches of a map, number of blocks, and inches of the figure: the largest maps first, in the fewest blocks."""
+    heads, kinds = max(len(line.heads) for line in lines), len({line.kind for line in lines})
     largest = min(LARGEST, (WIDTH if heads <= HEADS_A_LINE // 2 else WIDE) / heads - 4 * BETWEEN)
-    narrow: list[_Grid] = []
     for size in (*np.arange(largest, SMALLEST, -0.05).tolist(), SMALLEST):
-        grids = [_Grid(size, heads, blocks, title) for blocks in _blocks(lines)]
-        narrow = [grid for grid in grids if grid.width <= SCREEN[0]] or grids[:1]
-        if fitting := [grid for grid in narrow if grid.height <= SCREEN[1]]:
-            return fitting[0]
-    return narrow[-1]
-
-
-def _blocks(lines: Sequence[_Line]) -> Iterator[list[Sequence[_Line]]]:
-    """The lines in one block, in two, and so on."""
-    for number in range(1, min(MOST_BLOCKS, len(lines)) + 1):
-        length = -(-len(lines) // number)
-        yield [lines[first : first + length] for first in range(0, len(lines), length)]
+        left = max(_labels(line.maps.rows, size) for line in lines)
+        below = max(_labels(line.maps.columns, size) for line in lines)
+        for blocks in range(1, min(MOST_BLOCKS, len(lines)) + 1):
+            height = -(-len(lines) // blocks) * (size + BETWEEN + TITLE) + -(-kinds // blocks) * below + ENDS
+            width = blocks * (left + heads * (size + BETWEEN))
+            if width <= SCREEN[0]:
+                yield size, blocks, max(WIDTH, width), height
 
 
 def _lines(by_run: ByRun, shown: Mapping[str, str]) -> Iterator[_Line]:
@@ -178,10 +118,10 @@ def _lines(by_run: ByRun, shown: Mapping[str, str]) -> Iterator[_Line]:
         places[name] = kinds.setdefault(axes, len(kinds))
     for name in sorted(shown, key=places.__getitem__):
         for label, maps in ((label, maps[name]) for label, maps in by_run if name in maps):
-            heads = maps.heads[:MOST_HEADS]
             title = f"{shown[name]}: {label}" if len(by_run) > 1 else shown[name]
-            for first in range(0, len(heads), HEADS_A_LINE):
-                yield _Line(title if not first else "", maps, first, heads[first : first + HEADS_A_LINE])
+            for first in range(0, min(len(maps.heads), MOST_HEADS), HEADS_A_LINE):
+                heads = maps.heads[first : min(first + HEADS_A_LINE, MOST_HEADS)]
+                yield _Line(title if not first else "", maps, first, heads, (places[name], len(heads)))
 
 
 def _labels(names: Sequence[str] | None, size: float) -> float:
@@ -212,22 +152,17 @@ def _draw_line(
         n, m = matrix.shape
         for spine in axis.spines.values():
             spine.set(visible=True, linewidth=0.4)
-        axis.imshow(
-            matrix,
-            cmap=colours,
-            norm=norm,
-            interpolation="nearest" if max(n, m) <= 64 else "auto",
-            aspect="auto",
-            extent=(0.5, m + 0.5, n + 0.5, 0.5),
-        )
+        smooth = "nearest" if max(n, m) <= 64 else "auto"
+        extent = (0.5, m + 0.5, n + 0.5, 0.5)
+        axis.imshow(matrix, cmap=colours, norm=norm, interpolation=smooth, aspect="auto", extent=extent)
         _ticks(axis, "y", line.maps.rows, n, size, at == 0)
         _ticks(axis, "x", line.maps.columns, m, size, ends)
-        if is_first or line.first:
-            axis.set_title(
-                f"head {line.first + at + 1}" if size > ROOMY else str(line.first + at + 1), fontsize=_FONT, pad=2
-            )
+        number = str(line.first + at + 1) if is_first or line.first else ""
+        # the blank line keeps the place of the title, which is wider than the map
+        axis.set_title(f"\n{'head ' if number and size > ROOMY else ''}{number}", fontsize=_FONT, pad=2)
     style: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 8, "fontweight": "bold"}
-    row[0].annotate(line.title, (0, 1), (0, 12 if is_first else 3), parse_math=False, **style)
+    title = row[0].annotate(line.title, (0, 1), (0, 12 if is_first else 3), parse_math=False, **style)
+    title.set_in_layout(False)
 
 
 def _norm(scale: Scale, heads: Sequence[np.ndarray]) -> tuple[Normalize, Colormap, str]:
@@ -251,9 +186,8 @@ def _norm(scale: Scale, heads: Sequence[np.ndarray]) -> tuple[Normalize, Colorma
 
 def _bar(figure: Figure, shades: ScalarMappable, scale: Scale, beyond: str) -> None:
     """The scale of the shades, below all maps; with an arrow where some entries are beyond it."""
-    width, height = figure.get_size_inches()
-    place = figure.add_axes((0.5 - 1.9 / width, 0.42 / height, 3.8 / width, 0.12 / height))
-    bar = figure.colorbar(shades, cax=place, orientation="horizontal", extend=beyond)
+    share = 3.8 / figure.get_figwidth()
+    bar = figure.colorbar(shades, ax=figure.axes, location="bottom", shrink=share, aspect=32, extend=beyond)
     if scale.uniform:
         low, high = shades.get_clim()
         ticks = [*([low] if low < 0 else []), 0.0, 1.0, *([(1 + high) / 2] if high > 3 else []), high]

@@ -1,7 +1,7 @@
-"""Figures of attentions from `analysis.summary_types`: a picture, and its numbers as csv."""
+"""Figures of attentions from `analysis.summary_types`: a picture, its caption, and its numbers as csv."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,41 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnlab.analysis import summary_captions as captions
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.gradient_norm_variation import relative_sd, running_relative_sd, window_length
 from attnlab.analysis.head_heatmaps import MOST_HEADS, VALUES, WEIGHTS, ByRun, draw_maps
-from attnlab.analysis.locality import RATIOS
-from attnlab.analysis.locality_and_gradient_figures import draw_locality, draw_spread
-from attnlab.analysis.norm_violins import STATISTICS, draw_norms, statistics_of
-from attnlab.analysis.summary_types import AttentionSummary, Maps
+from attnlab.analysis.summary_types import RATIOS, AttentionSummary
+from attnlab.analysis.violins_and_curves import STATISTICS, draw_locality, draw_norms, draw_spread, statistics_of
 from attnlab.plots.csv_text import csv_cell
 from attnlab.plots.png_caption import sentences
 from attnlab.plots.style import save
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Different texts, each once."""
+    return "; ".join(dict.fromkeys(text for text in texts if text))
+
+
+def norms_title(summaries: Sequence[AttentionSummary]) -> str:
+    """What norms are of: queries and keys before any normalisation, which is named."""
+    kinds = {summary.normalization for summary in summaries}
+    if kinds <= {"", "none"}:
+        return "norms of queries and keys by head; these networks do not normalise them"
+    named = (
+        joined(f"{summary.label}: {summary.normalization}" for summary in summaries) if len(kinds) > 1 else kinds.pop()
+    )
+    return f"norms of queries and keys by head, before their normalisation ({named})"
+
+
+def divided_weights(maps: ByRun, shown: Mapping[str, str]) -> str:
+    """Attentions whose weights were divided by the sum of their sizes, with the lowest and the highest sum."""
+    notes = []
+    for label, by_name in maps:
+        sums = {shown[name]: attention.sums for name, attention in by_name.items() if attention.sums}
+        ranges = "; ".join(f"{name} {low:.2g} to {high:.2g}" for name, (low, high) in sums.items())
+        notes += [f"{label} ({ranges})"] if sums else []
+    divided = "Where the weights of a query do not sum to 1, they are divided by the sum of their sizes"
+    return f"{divided}: {joined(notes)}" if notes else ""
 
 
 def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> list[Path]:
@@ -37,10 +61,10 @@ def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> li
     if not shown:
         return []
     if quantity == "norms":
-        title = captions.norms_title(summaries)
+        title = norms_title(summaries)
         return _written(draw_norms(summaries, shown, title), [title], _norm_rows(summaries, shown), path)
     if quantity == "locality":
-        title = f"accumulated attention by neighbourhood, {captions.joined(summary.about for summary in summaries)}"
+        title = f"accumulated attention by neighbourhood, {joined(summary.about for summary in summaries)}"
         return _written(draw_locality(summaries, shown, title), [title], _locality_rows(summaries, shown), path)
     return _draw_maps(quantity, summaries, shown, path)
 
@@ -48,7 +72,7 @@ def draw(quantity: str, summaries: Sequence[AttentionSummary], path: Path) -> li
 def _draw_maps(quantity: str, summaries: Sequence[AttentionSummary], shown: dict[str, str], path: Path) -> list[Path]:
     """Maps of values or of weights."""
     maps = drawn = [(summary.label, getattr(summary, quantity)) for summary in summaries]
-    scale, of, note = WEIGHTS, (summary.shown for summary in summaries), captions.divided_weights(maps, shown)
+    scale, of, note = WEIGHTS, (summary.shown for summary in summaries), divided_weights(maps, shown)
     if quantity == "values":
         # absolute, so that orthogonal is white; the csv has the signs
         drawn = [
@@ -57,7 +81,7 @@ def _draw_maps(quantity: str, summaries: Sequence[AttentionSummary], shown: dict
         ]
         scale, of, note = VALUES, (summary.values_of for summary in summaries), ""
     whose = f", {summaries[0].label}" if len(summaries) == 1 else ""
-    title = f"{scale.meaning}{whose}: {captions.joined(of)}"
+    title = f"{scale.meaning}{whose}: {joined(of)}"
     return _written(draw_maps(drawn, shown, title, scale), [title, note], _map_rows(quantity, maps, shown), path)
 
 
@@ -109,20 +133,15 @@ def _locality_rows(summaries: Sequence[AttentionSummary], shown: dict[str, str])
                 yield (summary.label, shown[name], *row)
 
 
-def _csv_name(quantity: str, maps: Maps) -> str:
-    """What the numbers of a csv of maps are; of weights, uniform attention is 1."""
-    if quantity == "values":
-        return "cosine"
-    return "weight_share_times_keys" if maps.sums else "weight_times_keys"
-
-
 def _map_rows(quantity: str, maps: ByRun, shown: dict[str, str]) -> Iterable[Sequence[Any]]:
     """A line for each row of each map; shorter maps leave the last columns empty."""
     widest = max(attention.heads.shape[2] for _, by_name in maps for attention in by_name.values())
     yield ("run", "attention", "quantity", "head", "position", "name", *range(1, widest + 1))
     for label, by_name in maps:
         for name, attention in by_name.items():
+            # of weights, uniform attention is 1
+            numbers = "cosine" if quantity == "values" else f"weight{'_share' if attention.sums else ''}_times_keys"
             for head, matrix in enumerate(attention.heads[:MOST_HEADS].astype(float).tolist(), start=1):
                 for position, row in enumerate(matrix):
                     place = attention.rows[position] if attention.rows else ""
-                    yield (label, shown[name], _csv_name(quantity, attention), head, position + 1, place, *row)
+                    yield (label, shown[name], numbers, head, position + 1, place, *row)

@@ -21,7 +21,7 @@ FOLDER = "figures"
 @dataclass(eq=False)
 class Figures(StepCallback):
     """Draws norms, values, weights and locality on eight fixed examples of the validation data (training data if there
-    is none), into `<run folder>/figures/step<k>/` and wandb; about 6 seconds a set for six layers of eight heads.
+    is none), into `<run folder>/figures/step<k>/` and wandb; about 7 seconds a set for six layers of eight heads.
 
     Training continues as without figures, also if a set cannot be drawn.
 
