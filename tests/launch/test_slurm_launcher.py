@@ -23,7 +23,7 @@ from attnlab.launch.cluster import run_on_cluster as cluster_module
 from attnlab.launch.cluster import slurm_commands, submission, wait_for_jobs
 from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, chosen_partitions, held_jobs, minutes_of
-from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission, Submitted
+from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission
 from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
 from attnlab.launch.run_job import job_tasks
 from attnlab.launch.train_cli import train_main
@@ -231,9 +231,9 @@ def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
     """Jobs that were submitted; they run in this process when they are waited for."""
     found: list[Any] = []
 
-    def submit(self: SlurmSubmission, tasks: Any) -> list[Submitted]:
+    def submit(self: SlurmSubmission, tasks: Any) -> list[wait_for_jobs.Awaited]:
         found.extend(tasks)
-        return [Submitted(task, str(len(found)), self.folder / "log", "attnlab") for task in tasks]
+        return [wait_for_jobs.Awaited(task, str(len(found)), self.folder / "log") for task in tasks]
 
     def wait(awaited: Any) -> None:
         for one in awaited:
@@ -262,7 +262,7 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
         and "[2/3] seed=1, in the queue already (job 9, with other options" in said
     )
     assert "for the new ones: scancel 9, then repeat the command)" in said
-    assert "submitted: 1 run as attnlab, job 1" in said
+    assert "submitted: 1 run as attnlab-scan-linear, job 1" in said
 
 
 def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
@@ -270,7 +270,7 @@ def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
 ) -> None:
     submit = SlurmSubmission.submit
 
-    def limited(self: SlurmSubmission, tasks: Any) -> list[Submitted]:
+    def limited(self: SlurmSubmission, tasks: Any) -> list[wait_for_jobs.Awaited]:
         if submitted:
             raise SlurmError("Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit")
         return submit(self, tasks)

@@ -61,8 +61,8 @@ def hint(word: str | None) -> str:
 
 
 def counted(number: int | None, noun: str) -> str:
-    """A number of things: `1 run`, `3 runs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """A number of things: `1 run`, `3 runs`, `2 processes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def listed(words: Iterable[str], most: int = 60, number: int | None = None, separator: str = ", ") -> str:

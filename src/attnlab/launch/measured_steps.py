@@ -22,51 +22,57 @@ _NOT_OF_TASK = ("data_seed", "from_run")
 
 
 @dataclass(frozen=True)
-class MeasuredStep:
-    """A measured training step: of one run, or the median of several.
+class StepTime:
+    """The time of a training step of one run.
 
-    sizes:    the values that a step's time depends on besides the model, as text.
-    settings: the section `model` of the run, as text.
-    model:    its name.
+    seconds:  the least and the most; equal where a step was measured. Without validations.
     hardware: name of the GPU, or of the CPU with the number of threads.
-    seconds:  of a step, without validations.
-    devices:  number of GPUs, or of processes of a CPU, on which the run was trained.
+    devices:  number of GPUs, or of processes of a CPU, that train the run together.
+    is_guess: of the configuration (`cost`); else measured.
+    remarks:  on what was measured.
     """
 
-    sizes: str
-    settings: str
-    model: str
+    seconds: tuple[float, float]
     hardware: str
     is_gpu: bool
-    seconds: float
-    devices: int
-
-    def is_of(self, job: JobConfig) -> bool:
-        """Whether it is of the whole model of a job, not of another one of the same sizes."""
-        return (self.settings, self.model) == (unique_text(job.raw["model"]), job.typed.model.name)
+    devices: int = 1
+    is_guess: bool = False
+    remarks: tuple[str, ...] = ()
 
 
-def measured_step(job: JobConfig) -> MeasuredStep | None:
+@dataclass(frozen=True)
+class _FinishedRun:
+    """A finished run: the values that a step's time depends on besides the model, the model, and the step."""
+
+    sizes: str
+    model: tuple[str, str]
+    step: StepTime
+
+
+def measured_step(job: JobConfig) -> StepTime | None:
     """The median step of finished runs of a job's sizes and model, or of another model; None if there are none.
 
     The runs have one kind of hardware: with `trainer.device=auto` a GPU, if one was measured, and as many devices as
     the job, if runs on so many were measured.
     """
     top = Path(job.raw["paths"]["runs"]) / job.label
-    sizes = _sizes(job.raw)
-    folders = sorted(folder for folder in top.glob("*") if folder.is_dir()) if top.is_dir() else []
-    rows = [row for folder in folders for row in _measured_below(folder) if row.sizes == sizes]
-    alike, device = [row for row in rows if row.is_of(job)] or rows, job.typed.trainer.device
+    sizes, model, device = _sizes(job.raw), _model(job.raw), job.typed.trainer.device
+    folders = sorted(folder for folder in top.glob("*") if folder.is_dir())
+    runs = [run for folder in folders for run in _finished_below(folder) if run.sizes == sizes]
+    alike = [run for run in runs if run.model == model] or runs
     if device == "auto":
-        alike = [row for row in alike if row.is_gpu] or alike
+        alike = [run for run in alike if run.step.is_gpu] or alike
     else:
-        alike = [row for row in alike if row.is_gpu == (device != "cpu")]
-    alike = [row for row in alike if row.devices == _devices(job)] or alike
+        alike = [run for run in alike if run.step.is_gpu == (device != "cpu")]
+    alike = [run for run in alike if run.step.devices == _devices(job)] or alike
     if not alike:
         return None
     first = alike[0]
-    times = [row.seconds for row in alike if replace(row, seconds=first.seconds) == first]
-    return replace(first, seconds=statistics.median(times))
+    same = [run for run in alike if replace(run.step, seconds=first.step.seconds) == first.step]
+    seconds = statistics.median(run.step.seconds[0] for run in same if run.model == first.model)
+    remarks = [] if first.model == model else [f"model={first.model[0]}, of the same sizes"]
+    remarks += [f"a run on {first.step.devices} devices"] if first.step.devices > 1 else []
+    return replace(first.step, seconds=(seconds, seconds), remarks=tuple(remarks))
 
 
 def _devices(job: JobConfig) -> int | None:
@@ -76,17 +82,17 @@ def _devices(job: JobConfig) -> int | None:
 
 
 @cache
-def _measured_below(folder: Path) -> Sequence[MeasuredStep]:
+def _finished_below(folder: Path) -> Sequence[_FinishedRun]:
     """The finished runs of a model with a measured step."""
-    steps = []
+    runs = []
     for path in sorted(folder.glob("*/seed*/result.json"))[:MOST_FOLDERS]:
         # a damaged folder is named when its run is started or reported
         with contextlib.suppress(RunError, KeyError, TypeError):
-            steps += _step_of(RunFolder(path.parent))
-    return steps
+            runs += _finished_run(RunFolder(path.parent))
+    return runs
 
 
-def _step_of(run: RunFolder) -> list[MeasuredStep]:
+def _finished_run(run: RunFolder) -> list[_FinishedRun]:
     # A run of an earlier version has no time of a step, or shares it with runs that were trained together (`packed`).
     status, result = run.status(), run.result() or {}
     each, hardware = status.get("step_seconds"), status["hardware"]
@@ -94,12 +100,17 @@ def _step_of(run: RunFolder) -> list[MeasuredStep]:
         return []
     config, gpu = read_config(run.config_file), hardware["gpu"]
     name = gpu or f"{hardware['cpu']}, threads: {hardware['threads']}"
-    model, sizes, devices = config["model"], _sizes(config), hardware.get("processes", 1)
-    return [MeasuredStep(sizes, unique_text(model), model["name"], name, bool(gpu), each, devices)]
+    step = StepTime((each, each), name, bool(gpu), hardware.get("processes", 1))
+    return [_FinishedRun(_sizes(config), _model(config), step)]
+
+
+def _model(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and settings of a model."""
+    return config["model"]["name"], unique_text(config["model"])
 
 
 def _sizes(config: Mapping[str, Any]) -> str:
-    """`MeasuredStep.sizes` of a run."""
+    """The values that a step's time depends on besides the model, as text."""
     train = {key: config["train"].get(key) for key in _OF_TRAIN}
     task = {key: value for key, value in config["task"].items() if key not in _NOT_OF_TASK}
     return unique_text([task, config["backbone"], train, config["trainer"].get("compile", False)])

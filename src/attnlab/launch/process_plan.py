@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import counted
 from attnlab.config.validation.launcher_options import DEFAULT
 from attnlab.launch.visible_gpus import gpu_here, visible_gpus
 from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
@@ -34,14 +35,14 @@ class ProcessPlan:
     def line(self, jobs: int) -> str:
         """Line to print before the first of so many unfinished jobs; empty if there is nothing to say."""
         processes, (least, most) = min(self.processes, jobs), self.per_job
-        threads = _count(most, "thread") if least == most else f"{least} to {most} threads"
-        cores = _count(self.cores, "core")
+        threads = counted(most, "thread") if least == most else f"{least} to {most} threads"
+        cores = counted(self.cores, "core")
         if self.is_default:
-            how = f"jobs run in {_count(processes, 'process')} on {cores}, {threads} each (hydra/launcher=joblib)"
+            how = f"jobs run in {counted(processes, 'process')} on {cores}, {threads} each (hydra/launcher=joblib)"
             return f"no GPU here: {how}; hydra/launcher=basic runs one after the other"
         if processes * most > self.cores:
-            fitting = _count(max(1, self.cores // most), "process")
-            how = f"{_count(processes, 'process')} with {threads} each share {cores}"
+            fitting = counted(max(1, self.cores // most), "process")
+            how = f"{counted(processes, 'process')} with {threads} each share {cores}"
             return f"note: {how}, which is no faster than {fitting} and takes more memory (hydra.launcher.n_jobs)"
         return ""
 
@@ -82,7 +83,3 @@ def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> l
         "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs"
     )
     return [f"hydra/launcher={_LOCAL}: {problem} them one after the other"]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}{'es' if what.endswith('s') else 's'}"

@@ -18,7 +18,7 @@ from attnlab.config.validation.launcher_options import SLURM
 from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission
-from attnlab.launch.measured_steps import measured_step
+from attnlab.launch.measured_steps import StepTime, measured_step
 from attnlab.launch.run_job import JobTask, job_tasks
 from attnlab.run.run_folder import RunError, RunFolder, is_finished
 
@@ -34,24 +34,6 @@ _SIZES = {
 
 
 @dataclass(frozen=True)
-class PlannedStep:
-    """The time of a training step of one run.
-
-    seconds:  the least and the most; equal where a step was measured.
-    devices:  that train the run together.
-    is_guess: of the configuration (`cost`); else measured.
-    remarks:  on what was measured.
-    """
-
-    seconds: tuple[float, float]
-    hardware: str
-    is_gpu: bool
-    devices: int = 1
-    is_guess: bool = False
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class PlannedRun:
     """A run that is not finished, and of no experiment planned before.
 
@@ -61,7 +43,7 @@ class PlannedRun:
 
     task: JobTask
     steps: int | None
-    step: PlannedStep | None
+    step: StepTime | None
 
     @property
     def hours(self) -> tuple[float, float] | None:
@@ -117,17 +99,13 @@ def _setting(job: JobConfig) -> str:
     return str(identity(job.raw))
 
 
-def _step(job: JobConfig, command: Command) -> PlannedStep | None:
+def _step(job: JobConfig, command: Command) -> StepTime | None:
     """The measured step of a job, else the guess of its configuration; None without one."""
     step, guess = measured_step(job), job.typed.cost
     if step is None and guess.ms_a_step and _guess_holds(job, command):
         times = min(guess.ms_a_step) / 1000, max(guess.ms_a_step) / 1000
-        return PlannedStep(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
-    if step is None:
-        return None
-    remarks = [] if step.is_of(job) else [f"model={step.model}, of the same sizes"]
-    remarks += [f"a run on {step.devices} devices"] if step.devices > 1 else []
-    return PlannedStep((step.seconds,) * 2, step.hardware, step.is_gpu, step.devices, remarks=tuple(remarks))
+        return StepTime(times, f"one {guess.hardware}", "GPU" in guess.hardware, is_guess=True)
+    return step
 
 
 def _guess_holds(job: JobConfig, command: Command) -> bool:
@@ -158,7 +136,7 @@ def _table(plans: Sequence[PlannedRun], experiments: Mapping[int, str] | None) -
     """A row for the runs with the same step of a task and model, or of an experiment (by the ids of the plans)."""
     names = [Column(name, justify="right") for name in ("runs", "steps left", "ms a step", "hours")]
     table = Table("experiment" if experiments else "task and model", *names, "measured on", box=SIMPLE_HEAD)
-    rows: dict[tuple[str, PlannedStep | None], list[PlannedRun]] = defaultdict(list)
+    rows: dict[tuple[str, StepTime | None], list[PlannedRun]] = defaultdict(list)
     for plan in plans:
         job = plan.task.job
         name = experiments[id(plan)] if experiments else f"{job.label} {job.typed.model.name}"
@@ -174,7 +152,7 @@ def _table(plans: Sequence[PlannedRun], experiments: Mapping[int, str] | None) -
     return table
 
 
-def _source(step: PlannedStep) -> str:
+def _source(step: StepTime) -> str:
     if step.is_guess:
         return f"not measured: a guess for {step.hardware}"
     return f"{step.hardware} ({'; '.join(step.remarks)})" if step.remarks else step.hardware

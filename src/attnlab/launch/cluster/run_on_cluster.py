@@ -10,7 +10,7 @@ from attnlab.config.message_text import counted, short_path
 from attnlab.config.problem import UserError
 from attnlab.launch.cluster.queued_runs import queued_job
 from attnlab.launch.cluster.slurm_commands import cancel_command, held_jobs
-from attnlab.launch.cluster.submission import SlurmSubmission, Submitted, sweep_folder
+from attnlab.launch.cluster.submission import SlurmSubmission, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
 from attnlab.launch.run_job import JobTask, exit_code, say
 from attnlab.learn.stop_signals import Stopped, StopRequest
@@ -114,8 +114,8 @@ def _submit(tasks: Sequence[JobTask], submission: SlurmSubmission, awaited: list
                 f"note: {error}; waiting for those in the queue, then repeat the command", file=sys.stderr, flush=True
             )
             break
-        awaited += [Awaited(awaited_job.task, awaited_job.job, awaited_job.log) for awaited_job in submitted]
-        print(_line(submitted), file=sys.stderr, flush=True)
+        awaited += submitted
+        print(_line(submitted, submission.parameters(part[0])["job_name"]), file=sys.stderr, flush=True)
         if stop.pending() is not None:
             break
     stop.deferred = False
@@ -125,10 +125,10 @@ def _submit(tasks: Sequence[JobTask], submission: SlurmSubmission, awaited: list
         print(f"logs: {short_path(submission.folder)}", file=sys.stderr, flush=True)
 
 
-def _line(submitted: Sequence[Submitted]) -> str:
-    first, last = submitted[0].job, submitted[-1].job.rpartition("_")[2]
+def _line(submitted: Sequence[Awaited], name: str) -> str:
+    first, last = str(submitted[0].job), str(submitted[-1].job).rpartition("_")[2]
     where = f"job {first}" if len(submitted) == 1 else f"job {first.partition('_')[0]}, tasks 0-{last}"
-    return f"submitted: {counted(len(submitted), 'run')} as {submitted[0].name}, {where}"
+    return f"submitted: {counted(len(submitted), 'run')} as {name}, {where}"
 
 
 def _left_behind(awaited: Sequence[Awaited], submitting: bool) -> str:

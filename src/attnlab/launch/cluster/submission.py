@@ -8,7 +8,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from attnlab.config.validation.launcher_options import LONGEST_MINUTES, requeste
 from attnlab.config.validation.launcher_validation import delay_problem
 from attnlab.launch.cluster.queued_runs import Queued, record_queued
 from attnlab.launch.cluster.slurm_commands import SlurmError, chosen_partitions, complaint, configuration
+from attnlab.launch.cluster.wait_for_jobs import Awaited
 from attnlab.launch.cluster.worker_task import WorkerTask
 from attnlab.launch.run_job import JobTask
 from attnlab.run.run_folder import RunError, require_writable
@@ -31,21 +32,6 @@ _RENAMED = ("timeout_min", "mem_gb")
 """options that submitit's executor knows by other names"""
 _NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "additional_parameters")
 _NO_RESOURCES = ("job_name", "signal_delay_s", "array_parallelism", "comment", "mail_user", "mail_type", "setup")
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """A job of a sweep that was submitted.
-
-    job:  its id on Slurm, `17_3` in an array.
-    log:  file with the output of the job.
-    name: of the job.
-    """
-
-    task: JobTask
-    job: str
-    log: Path
-    name: str
 
 
 def sweep_folder(launcher: Mapping[str, Any], runs: str) -> Path:
@@ -94,7 +80,7 @@ class SlurmSubmission:
             alike[job_name(task), tuple(sorted(self.resources(task.job.typed).items()))].append(task)
         return [group[i : i + self.most] for group in alike.values() for i in range(0, len(group), self.most)]
 
-    def submit(self, tasks: Sequence[JobTask]) -> list[Submitted]:
+    def submit(self, tasks: Sequence[JobTask]) -> list[Awaited]:
         """Submit the tasks of an array, and record in every run folder which job will train the run.
 
         Raises:
@@ -131,10 +117,7 @@ class SlurmSubmission:
             # else the job is found by its mark
             with suppress(RunError):
                 record_queued(task.folder, queued)
-        return [
-            Submitted(task, record_of_task.job, record_of_task.log, record_of_task.name)
-            for task, record_of_task in zip(tasks, records, strict=True)
-        ]
+        return [Awaited(task, queued.job, queued.log) for task, queued in zip(tasks, records, strict=True)]
 
     def parameters(self, task: JobTask) -> dict[str, Any]:
         """Options of sbatch for the job of a task, by the names that submitit's executor has for them."""
