@@ -24,10 +24,10 @@ from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
 from attnlab.report.declarations.claimed_ranges import claimed_range
 from attnlab.report.declarations.hypothesis_answers import answers
-from attnlab.report.report_parts import difference_tables
 from attnlab.report.runs.read_runs import DIVERGED, FoundRun
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import record
+from attnlab.report.text_tables import difference_tables
 from attnlab.run.run_folder import RunFolder
 from attnlab.run.train_run import record_start
 

@@ -14,13 +14,12 @@ import pytest
 from attnlab.config.report_block import Average, Report
 from attnlab.learn.metrics import summarise
 from attnlab.report.build_table import make_table
-from attnlab.report.report_parts import length_tables
 from attnlab.report.report_record import ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length, warnings
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import markdown, record
-from attnlab.report.text_tables import mean_and_sd
+from attnlab.report.text_tables import length_tables, mean_and_sd
 
 ROOT = Path(__file__).resolve().parents[2]
 OOD, F1 = "test/ood/sequence_accuracy", "test/ood/f1"

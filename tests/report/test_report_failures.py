@@ -18,10 +18,10 @@ from attnlab.config.report_block import Average, Report, Success
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.train_cli import train_main
 from attnlab.learn.declaration_checks import declaration_problems
+from attnlab.report.analysis_record import SuccessReport
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.failures.count_failures import count_failures
-from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.failures.failure_statistics import (
     Times,
     clopper_pearson,
@@ -32,13 +32,13 @@ from attnlab.report.failures.failure_statistics import (
     median,
     median_interval,
 )
-from attnlab.report.failures.failure_tables import failure_tables
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
 from attnlab.report.runs.read_runs import DIVERGED, look
 from attnlab.report.runs.select_runs import RunSelection, require_runs
 from attnlab.report.table_types import TableError
+from attnlab.report.text_tables import failure_tables
 
 VAL = "val/sequence_accuracy"
 DIVERGENCE = {"reason": "NonFiniteLoss: the loss is nan at step 12, on training examples 1, 2"}

@@ -8,10 +8,10 @@ from support.written_runs import a_run
 
 from attnlab.config.job_config import compose_config
 from attnlab.report.cli import report_main
-from attnlab.report.report_parts import budget_lines
 from attnlab.report.runs.read_runs import look
 from attnlab.report.runs.select_runs import select_glob
 from attnlab.report.runs.tuning_budget import spent_runs
+from attnlab.report.text_tables import budget_lines
 
 
 def test_failed_and_abandoned_runs_are_counted_with_their_hours(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.metric_units import headlines
-from attnlab.report import flat_lines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
 from attnlab.report.declarations.hypothesis_answers import answers
@@ -31,7 +30,7 @@ from attnlab.report.runs.run_archives import unpacked_archives
 from attnlab.report.runs.select_runs import RunSelection, plain_report, require_runs, select_glob, select_jobs
 from attnlab.report.runs.tuning_budget import spent_runs
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import latex, markdown, print_report, record
+from attnlab.report.table_writers import cell_lines, csv_text, latex, markdown, print_report, record, seed_lines
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -168,8 +167,8 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
     print_report(report)
     texts = {
         "table.md": markdown(report),
-        "table.csv": flat_lines.csv_text(flat_lines.cell_lines(report)),
-        "seeds.csv": flat_lines.csv_text(flat_lines.seed_lines(report)),
+        "table.csv": csv_text(cell_lines(report)),
+        "seeds.csv": csv_text(seed_lines(report)),
         "table.tex": latex(report),
         "report.json": records.report_text(report),
     }

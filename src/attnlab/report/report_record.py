@@ -19,8 +19,8 @@ from attnlab.report.analysis_record import (
     LengthPart,
     ReportSeed,
     SpentRuns,
+    SuccessReport,
 )
-from attnlab.report.failures.failure_record import SuccessReport
 from attnlab.report.published_numbers import LIVE, Published, Value
 
 T = TypeVar("T")

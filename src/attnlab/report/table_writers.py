@@ -1,56 +1,62 @@
-"""Writers of a report: terminal, markdown, LaTeX."""
+"""Writers of a report: terminal, markdown, LaTeX, and flat lines for csv files and wandb."""
 
+import csv
+import io
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnlab.config.message_text import table_console
 from attnlab.learn.metric_units import label
+from attnlab.plots.csv_text import csv_cell
 from attnlab.report import report_record as records
-from attnlab.report.analysis_record import Comparison
-from attnlab.report.report_parts import HYPOTHESES, Part, report_parts
+from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome
+from attnlab.report.published_numbers import Value
 from attnlab.report.runs.read_runs import short_name
 from attnlab.report.table_types import Table
 from attnlab.report.text_tables import (
     FAILED,
+    HYPOTHESES,
+    Part,
     TextTable,
     cell_by_cell,
     failed,
     glance,
     mean_and_sd,
     published,
+    report_parts,
     shortcut_rows,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
+NOTHING = (None, None)
+OUTCOME = tuple(part.name for part in fields(RunOutcome) if part.name != "seed")
+
 
 def print_report(report: records.ReportFile) -> None:
     """Prints the answers to hypotheses, every cell with its seeds, then the other parts."""
-    console, parts = table_console(), report_parts(report)
+    console = table_console()
 
     def say(*lines: str) -> None:
         for line in filter(None, lines):
             console.print(line, highlight=False, soft_wrap=True)
 
-    def show(part: Part) -> None:
+    parts = report_parts(report)
+    first = sum(part.heading == HYPOTHESES for part in parts)
+    for part in (*parts[:first], None, *parts[first:]):
+        if part is None:
+            console.print(_terminal_grid(cell_by_cell(report), report.title))
+            say(f"protocol: {report.protocol}" if report.protocol else "")
+            continue
         say(f"\n{part.heading}", part.about)
         for table in part.tables:
             say(table.title)
             console.print(_terminal_grid(table))
         say(*(f"  {line}" for line in part.lines))
-
-    for part in parts:
-        if part.heading == HYPOTHESES:
-            show(part)
-    console.print(_terminal_grid(cell_by_cell(report), report.title))
-    say(f"protocol: {report.protocol}" if report.protocol else "")
-    for part in parts:
-        if part.heading != HYPOTHESES:
-            show(part)
     print()
 
 
@@ -73,7 +79,11 @@ def _terminal_grid(table: TextTable, title: str | None = None) -> "Grid":
 def markdown(report: records.ReportFile) -> str:
     """Answers to hypotheses, a table as papers print it, every cell with its seeds, the other parts, the commands."""
     how = [f"`{command}`" for command in (report.train_command, report.report_command) if command]
-    parts = {part.heading: _markdown_part(part) for part in (*report_parts(report), Part("How", how))}
+    parts = {}
+    for part in (*report_parts(report), Part("How", how)):
+        tables = [text for table in part.tables for text in (_one_line(table.title), _grid(table))]
+        lines = "\n".join(f"- {_one_line(line)}" for line in part.lines)
+        parts[part.heading] = list(filter(None, [f"## {part.heading}", part.about, *tables, lines]))
     texts = [f"# {_one_line(report.title)}"]
     texts += [f"Protocol: {_one_line(report.protocol)}."] if report.protocol else []
     texts += parts.pop(HYPOTHESES, [])
@@ -81,12 +91,6 @@ def markdown(report: records.ReportFile) -> str:
     texts += [text for part in parts.values() for text in part]
     # names and reasons come from run folders: nothing in them is to be read as HTML, as a link or as a picture
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", "\n\n".join(texts)).replace("](", r"]\(") + "\n"
-
-
-def _markdown_part(part: Part) -> list[str]:
-    tables = [text for table in part.tables for text in (_one_line(table.title), _grid(table))]
-    lines = "\n".join(f"- {_one_line(line)}" for line in part.lines)
-    return list(filter(None, [f"## {part.heading}", part.about, *tables, lines]))
 
 
 def _grid(table: TextTable) -> str:
@@ -140,18 +144,23 @@ def _tex(text: str) -> str:
 
 
 def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> records.ReportFile:
-    """The report of a table.
+    """The report of a table; runs are named by the ends of their folders.
 
     Args:
         more: the fields of `ReportFile` that are not in the table.
     """
+
+    def stored(cell: records.Cell) -> records.Cell:
+        seeds = [replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds]
+        return replace(cell, seeds=seeds)
+
     return records.ReportFile(
         title=table.report.title,
         protocol=table.report.protocol,
         published=table.published,
         columns=[replace(column, metric=column.measured) for column in table.columns],
         rows=[
-            records.ReportRow(name=row, cells=list(map(_stored, cells.values()))) for row, cells in table.cells.items()
+            records.ReportRow(name=row, cells=list(map(stored, of_row.values()))) for row, of_row in table.cells.items()
         ],
         comparisons=list(comparisons),
         hypotheses=list(table.answers),
@@ -162,7 +171,67 @@ def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) ->
     )
 
 
-def _stored(cell: records.Cell) -> records.Cell:
-    """A cell whose runs are named by the ends of their folders."""
-    seeds = [replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds]
-    return replace(cell, seeds=seeds)
+def cell_lines(report: records.ReportFile) -> list[dict[str, Any]]:
+    """Every cell as a flat line, numbers with all their digits."""
+    lines = []
+    for cell in report.each():
+        best, worst, shortcut = cell.best or NOTHING, cell.worst or NOTHING, (*cell.shortcuts, NOTHING)[0]
+        known, length, failures = cell.published or Value(None), cell.one_length, _failures(report, cell)
+        lines.append(
+            {
+                "row": cell.row,
+                "column": cell.column.name,
+                "unit": cell.column.unit,
+                "mean": cell.mean,
+                "sd": cell.sd,
+                "n": cell.n,
+                "of": len(cell.seeds),
+                "best_seed": best[0],
+                "best": best[1],
+                "worst_seed": worst[0],
+                "worst": worst[1],
+                "published": known.value,
+                "published_sd": known.spread,
+                "published_text": known.text,
+                "difference": cell.difference,
+                "difference_in_sd": cell.difference_in_sd,
+                "examples": cell.examples,
+                "test_set_error": cell.test_set_error,
+                "one_length": length and length.name,
+                "one_length_right": length and length.right,
+                "shortcut": shortcut[1],
+                "shortcut_name": shortcut[0],
+                "failed": failures and failures.failed,
+                "counted": failures and failures.n,
+                "failed_low": failures and failures.low,
+                "failed_high": failures and failures.high,
+            }
+        )
+    return lines
+
+
+def seed_lines(report: records.ReportFile) -> list[dict[str, Any]]:
+    """Every run of every cell as a flat line."""
+    lines = []
+    for cell in report.each():
+        failures = _failures(report, cell)
+        for seed in cell.seeds:
+            outcome = failures and failures.outcome(seed.key)
+            counted = {name: outcome and getattr(outcome, name) for name in OUTCOME}
+            lines.append({"row": cell.row, "column": cell.column.name, **asdict(seed), **counted})
+    return lines
+
+
+def _failures(report: records.ReportFile, cell: records.Cell) -> RowSuccess | None:
+    """Failures of a row, in the column that declares the threshold; None in other columns."""
+    success = report.success
+    return success.of(cell.row) if success and cell.column.name == success.column else None
+
+
+def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Lines with the same keys under their heads."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, lines[0] if lines else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({head: csv_cell(value) for head, value in line.items()} for line in lines)
+    return text.getvalue()

@@ -7,8 +7,8 @@ from typing import Any
 
 from attnlab.config.message_text import command_line
 from attnlab.config.schema import LoggerOptions
-from attnlab.report.flat_lines import cell_lines, seed_lines
 from attnlab.report.report_record import ReportError, ReportFile, read_report, report_text
+from attnlab.report.table_writers import cell_lines, seed_lines
 from attnlab.run.run_folder import RunError
 from attnlab.run.wandb_mirror import import_wandb, open_run
 

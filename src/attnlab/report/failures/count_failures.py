@@ -14,8 +14,7 @@ from attnlab.config.message_text import counted, hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
 from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled
-from attnlab.report.analysis_record import Comparison
-from attnlab.report.failures.failure_record import RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
+from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
     Times,
     clopper_pearson,
@@ -38,21 +37,29 @@ GAP = 0.5
 LEAST = 0.01
 """standard deviation below which no row is wide, as a share of its largest number"""
 ADVICE = "if some of them failed, let report.success count them in this column: a t interval assumes normal numbers"
+Tests = Mapping[str, TestAgainstBase]
+"""by row"""
 
 
 @dataclass
 class _Row:
-    """The runs of a row.
-
-    runs:       that count.
-    left_out:   states of the runs that do not count.
-    ends:       the last steps at which runs were validated.
-    """
+    """The runs of a row that count, and the states of the others; ends: the last steps at which they were validated."""
 
     cell: Cell
     runs: list[RunOutcome] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
     ends: list[int] = field(default_factory=list)
+
+    @property
+    def failed(self) -> tuple[int, int]:
+        """The runs that failed, and all runs."""
+        return sum(run.failed for run in self.runs), len(self.runs)
+
+    @property
+    def times(self) -> Times:
+        """The times to success, without any where nothing was validated."""
+        reached = [run.success_step for run in self.runs if run.success_step is not None]
+        return Times(reached, [run.censored_step for run in self.runs if run.censored_step is not None])
 
 
 def count_failures(table: Table, against: str | None = None) -> SuccessReport | None:
@@ -65,27 +72,26 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
     if success is None:
         return None
     rows = _rows(table, success)
-    times = {row.cell.row: _times(row.runs) for row in rows}
-    unit = next((row.cell.column.unit for row in rows), "")
-    report = SuccessReport(
+    base, fishers, ranks, notes = _tests(rows, against)
+    return SuccessReport(
         column=success.column,
-        unit=unit,
+        unit=next((row.cell.column.unit for row in rows), ""),
         at_least=success.at_least,
         at_most=success.at_most,
         validation=success.validation,
-        rows=[_line(success, row, times[row.cell.row]) for row in rows],
+        against=base,
+        rows=[_line(success, row, fishers, ranks) for row in rows],
         notes=[
+            *notes,
             *reached_by_shortcut(success, table.each(), table.by_folder),
-            *_special(rows),
-            *_without_times(success, table, rows, times),
+            *_notes(success, table, rows),
         ],
     )
-    return _with_tests(report, times, against)
 
 
 def times_to_success(table: Table, success: Success) -> dict[str, Times]:
     """The times of every row in which something was validated."""
-    return {row.cell.row: times for row in _rows(table, success) if (times := _times(row.runs))}
+    return {row.cell.row: times for row in _rows(table, success) if (times := row.times)}
 
 
 def _rows(table: Table, success: Success) -> list[_Row]:
@@ -103,15 +109,18 @@ def _rows(table: Table, success: Success) -> list[_Row]:
 
 def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
     """The outcomes of a row's runs."""
-    row = _Row(cell)
+    row, name = _Row(cell), success.validation
     for seed in cell.seeds:
         run = runs[str(seed.folder)]
         if seed.value is None and not run.diverged:
             # of a failed run the kind of error, as in OutOfMemoryError: ...
-            row.left_out.append(run.reason.partition(":")[0] if run.state == "failed" else seed.named_state)
+            row.left_out[run.reason.partition(":")[0] if run.state == "failed" else seed.named_state] += 1
             continue
         failed = seed.value is None or not reaches(success, seed.value)
-        at, last = _followed(success, run)
+        logged = run.logged((name,)) if name else []
+        numbers = [(step, scaled(metric, value)) for step, metric, value in logged if not problem(metric, value)]
+        at = min((step for step, value in numbers if reaches(success, value)), default=None)
+        last = max((step for step, *_ in logged), default=None)
         row.ends += [] if last is None else [last]
         last = last if at is None else None
         row.runs.append(
@@ -120,26 +129,10 @@ def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
     return row
 
 
-def _followed(success: Success, run: FoundRun) -> tuple[int | None, int | None]:
-    """The steps of the first validation at the threshold and of the last validation; None without one."""
-    name = success.validation
-    if name is None:
-        return None, None
-    logged = run.logged((name,))
-    reached = (step for step, _, value in logged if not problem(name, value) and reaches(success, scaled(name, value)))
-    return min(reached, default=None), max((step for step, *_ in logged), default=None)
-
-
-def _times(runs: Sequence[RunOutcome]) -> Times:
-    """The times of some runs, without any where nothing was validated."""
-    reached = [run.success_step for run in runs if run.success_step is not None]
-    return Times(reached, [run.censored_step for run in runs if run.censored_step is not None])
-
-
-def _line(success: Success, row: _Row, times: Times) -> RowSuccess:
-    """The numbers of a row, without tests."""
+def _line(success: Success, row: _Row, fishers: Tests, ranks: Tests) -> RowSuccess:
+    """The numbers of a row."""
     successful = [value for value in row.cell.values.values() if reaches(success, value)]
-    failed, n = sum(run.failed for run in row.runs), len(row.runs)
+    (failed, n), times = row.failed, row.times
     low, high = clopper_pearson(failed, n) if n else (None, None)
     half, earliest, latest = (median(times), *median_interval(times)) if times else (None, None, None)
     return RowSuccess(
@@ -155,80 +148,85 @@ def _line(success: Success, row: _Row, times: Times) -> RowSuccess:
         median=half,
         median_low=earliest,
         median_high=latest,
+        fisher=fishers.get(row.cell.row),
+        log_rank=ranks.get(row.cell.row),
         runs=row.runs,
     )
 
 
-def _special(rows: Sequence[_Row]) -> list[str]:
-    """Sentences on runs that do not count, and on runs that diverged."""
-    parts = []
-    for row in rows:
-        total = len(row.runs) + len(row.left_out)
-        parts += [f"{row.cell.row}: {n} of {total} ({state})" for state, n in Counter(row.left_out).items()]
-    lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
-    if any(row.cell.data_sets > 1 for row in rows):
-        lines.append("intervals and tests take all runs as independent, and runs on one of several data sets are alike")
-    diverged = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := sum(r.diverged for r in row.runs))]
-    return [*lines, f"diverged, so that they fail and enter no mean: {'; '.join(diverged)}"] if diverged else lines
-
-
-def _without_times(success: Success, table: Table, rows: Sequence[_Row], times: Mapping[str, Times]) -> list[str]:
-    """A sentence on what has no time to success, and why."""
-    name = success.validation
-    if name is None:
-        return ["no time to success: the experiment names no validation metric (report.success.validation)"]
-    if not any(times.values()):
-        logged = {metric for run in table.finished() for _, metric, _ in run.logged() if metric.startswith("val/")}
-        return [f"no time to success: no run has logged {name}{hint(nearest(name, sorted(logged)))}"]
-    lacking = {row.cell.row: len(row.runs) - len(times[row.cell.row]) for row in rows}
-    parts = [f"{row.cell.row}: {n} of {len(row.runs)}" for row in rows if (n := lacking[row.cell.row])]
-    return [f"runs without {name} in metrics.csv, which have no time to success: {'; '.join(parts)}"] if parts else []
-
-
-def _with_tests(report: SuccessReport, times: Mapping[str, Times], against: str | None) -> SuccessReport:
-    """Adds tests of every row against a base row, and notes on tests that cannot be made.
+def _tests(rows: Sequence[_Row], against: str | None) -> tuple[str | None, Tests, Tests, list[str]]:
+    """The base row, Fisher's exact and log-rank tests of the others against it, and notes on tests that cannot be made.
 
     Args:
-        times: by row, without any where nothing was validated.
         against: the base row; None = the first one with a run that counts.
     """
-    having = [row for row in report.rows if row.n]
-    base = next((row for row in having if against in (None, row.row)), None)
+    having = [row for row in rows if row.runs]
+    base = next((row for row in having if against in (None, row.cell.row)), None)
     if base is None or len(having) < 2:
-        lacks = f"only {having[0].row} has runs that count" if having else "no row has a run that counts"
+        lacks = f"only {having[0].cell.row} has runs that count" if having else "no row has a run that counts"
         lacks = f"{against} has no run that counts" if having and base is None else lacks
-        return replace(report, notes=[f"no test between rows: {lacks}", *report.notes])
+        return None, {}, {}, [f"no test between rows: {lacks}"]
     others = [row for row in having if row is not base]
-    fishers = _corrected({row.row: fisher((row.failed, row.n), (base.failed, base.n)) for row in others})
-    ranks: dict[str, TestAgainstBase] = {}
-    notes, base_times = _too_few_runs(others, base), times[base.row]
-    known = {row.row: times[row.row] for row in others if times[row.row]}
-    if base_times and known:
-        ranks = _corrected({row: log_rank(row_times, base_times) for row, row_times in known.items()})
-    elif any(times.values()):
-        lacks = f"only {base.row} has validations" if base_times else f"{base.row} has no validation"
+    fishers = _corrected({row.cell.row: fisher(row.failed, base.failed) for row in others})
+    ranks: Tests = {}
+    notes, name = _too_few_runs(others, base), base.cell.row
+    known = [row for row in others if row.times]
+    if base.times and known:
+        ranks = _corrected({row.cell.row: log_rank(row.times, base.times) for row in known})
+    elif any(row.times for row in rows):
+        lacks = f"only {name} has validations" if base.times else f"{name} has no validation"
         notes.append(f"no log-rank test: {lacks}")
-    rows = [replace(row, fisher=fishers.get(row.row), log_rank=ranks.get(row.row)) for row in report.rows]
-    return replace(report, against=base.row, rows=rows, notes=[*notes, *report.notes])
+    return name, fishers, ranks, notes
 
 
-def _corrected(values: Mapping[str, float]) -> dict[str, TestAgainstBase]:
+def _corrected(values: Mapping[str, float]) -> Tests:
     """P-values of rows, also corrected for all of them."""
     return {row: TestAgainstBase(p=p, corrected=min(1.0, p * len(values))) for row, p in values.items()}
 
 
-def _too_few_runs(rows: Sequence[RowSuccess], base: RowSuccess) -> list[str]:
+def _too_few_runs(rows: Sequence[_Row], base: _Row) -> list[str]:
     """A sentence where no test can be significant: not even of a row that always fails and one that never does."""
-    least = min(1.0, len(rows) * min(fisher((row.n, row.n), (0, base.n)) for row in rows))
+    sizes, known = [len(row.runs) for row in rows], len(base.runs)
+    least = min(1.0, len(rows) * min(fisher((size, size), (0, known)) for size in sizes))
     if least <= LEVEL:
         return []
-    fewest, most = (end([row.n for row in (*rows, base)]) for end in (min, max))
+    fewest, most = min(*sizes, known), max(*sizes, known)
     runs = f"{fewest} to {most} runs" if fewest < most else counted(most, "run")
     compared = f" (corrected for {len(rows)} comparisons)" if len(rows) > 1 else ""
     return [
         f"with {runs} a row no p can be below {least:.2f}{compared}, even if one row always fails and the other never: "
         "more seeds are needed to tell rows apart"
     ]
+
+
+def _notes(success: Success, table: Table, rows: Sequence[_Row]) -> list[str]:
+    """Sentences on runs that do not count, on runs that diverged, and on what has no time to success."""
+    parts = [
+        f"{row.cell.row}: {n} of {len(row.runs) + row.left_out.total()} ({state})"
+        for row in rows
+        for state, n in row.left_out.items()
+    ]
+    lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    if any(row.cell.data_sets > 1 for row in rows):
+        lines.append("intervals and tests take all runs as independent, and runs on one of several data sets are alike")
+    diverged = _counts(rows, [sum(run.diverged for run in row.runs) for row in rows])
+    lines += [f"diverged, so that they fail and enter no mean: {diverged}"] if diverged else []
+    name = success.validation
+    if name is None:
+        return [*lines, "no time to success: the experiment names no validation metric (report.success.validation)"]
+    if not any(row.times for row in rows):
+        logged = {metric for run in table.finished() for _, metric, _ in run.logged() if metric.startswith("val/")}
+        return [*lines, f"no time to success: no run has logged {name}{hint(nearest(name, sorted(logged)))}"]
+    lacking = _counts(rows, [len(row.runs) - len(row.times) for row in rows])
+    return (
+        [*lines, f"runs without {name} in metrics.csv, which have no time to success: {lacking}"] if lacking else lines
+    )
+
+
+def _counts(rows: Sequence[_Row], numbers: Sequence[int]) -> str:
+    """How many of the runs of each row: `linear: 2 of 5`; rows without any left out."""
+    pairs = zip(rows, numbers, strict=True)
+    return "; ".join(f"{row.cell.row}: {number} of {len(row.runs)}" for row, number in pairs if number)
 
 
 def uneven_spread(cells: Iterable[Cell]) -> str:

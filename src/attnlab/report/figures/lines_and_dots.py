@@ -31,7 +31,6 @@ from attnlab.plots.style import (
 )
 from attnlab.report.failures.count_failures import times_to_success
 from attnlab.report.failures.failure_statistics import Times, kaplan_meier
-from attnlab.report.failures.failure_tables import success_in_words
 from attnlab.report.figures.row_pictures import (
     LINES_TOGETHER,
     Drawn,
@@ -49,6 +48,7 @@ from attnlab.report.report_record import Cell, Column
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import recorded_lengths
 from attnlab.report.table_types import Table, TableError
+from attnlab.report.text_tables import success_in_words
 
 ORACLE = "_oracle_end"
 """ends the name of an accuracy whose outputs end where the target does"""

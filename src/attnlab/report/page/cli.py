@@ -18,8 +18,7 @@ from attnlab.config.problem import ConfigError
 from attnlab.learn import metric_units
 from attnlab.report.page.sections import Page, hypotheses
 from attnlab.report.page.summary import run_lines, verdicts
-from attnlab.report.report_parts import HYPOTHESES, PROBLEMS, report_parts
-from attnlab.report.text_tables import NONE, cell_by_cell, glance
+from attnlab.report.text_tables import HYPOTHESES, NONE, PROBLEMS, cell_by_cell, glance, report_parts
 from attnlab.run.run_folder import require_writable, write_text
 
 HERE = Path(__file__).parent
