@@ -27,9 +27,8 @@ from attnlab.learn import evaluator
 from attnlab.learn.training_module import TrainingModule
 from attnlab.plots.style import SCREEN
 from attnlab.report.diagnose import run_figures
-from attnlab.report.diagnose.cli import diagnose_main
-from attnlab.report.diagnose.options import DiagnoseOptions
-from attnlab.report.diagnose.run_figures import NamedRun, diagnose_run, draw_diagnosis
+from attnlab.report.diagnose.cli import DiagnoseOptions, diagnose_main, diagnose_run
+from attnlab.report.diagnose.run_figures import NamedRun, draw_diagnosis
 from attnlab.run import figure_callback, final_test
 from attnlab.run.wandb_mirror import WandbMirror
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from attnlab.analysis.compute_summary import QUANTITIES, DiagnosedExamples, choose, summarise_attention
 from attnlab.analysis.gradient_norm_variation import COLUMN, column
@@ -22,10 +22,8 @@ from attnlab.analysis.summary_types import AttentionSummary
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import show
 from attnlab.config.run_identity import comparable
-from attnlab.config.schema import Config
 from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.reporter import Reporter
-from attnlab.report.diagnose.options import DiagnoseOptions
 from attnlab.report.runs.read_runs import grouped
 from attnlab.run.build_runtime import prepare
 from attnlab.run.named_runs import unknown_subset
@@ -44,23 +42,6 @@ class NamedRun(NamedTuple):
     seed: str = ""
 
 
-def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
-    """Draws one run, or two in the same pictures.
-
-    Args:
-        out: the folder that takes `<quantity>.png` and `<quantity>.csv`.
-
-    Returns:
-        the files written.
-
-    Raises:
-        RunError: no run, no weights, no such subset or example; DataError: its data cannot be had.
-    """
-    folders = [options.diagnose, *([options.compare] if options.compare else [])]
-    runs = [NamedRun(label, folder) for label, folder in zip(run_names(folders), folders, strict=True)]
-    return _Diagnosis(options).draw(options.quantities, runs, out)
-
-
 def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[Path]:
     """Draws one quantity of some runs: locality and gradients in one picture, others in a picture for each row.
 
@@ -70,7 +51,7 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
     Raises:
         RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
     """
-    diagnosis = _Diagnosis(DiagnoseOptions(diagnose=runs[0].folder))
+    diagnosis = Diagnosis({})
     if quantity in ("locality", "gradients"):
         return diagnosis.draw([quantity], runs, out)
     pictures: dict[str, list[NamedRun]] = {}
@@ -94,60 +75,68 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _gradients(label: str, folder: Path) -> tuple[str, list[int], list[float]]:
-    """Label, steps and gradient norms of a run."""
-    file = MetricsFile(folder / "metrics.csv")
-    steps, values = column(file.rows(), COLUMN)
-    if not values:
-        raise RunError(f"{file.path} has no {COLUMN}: the run in {folder} has logged no step of training yet")
-    return label, steps, values
+class Diagnosis:
+    """Draws runs, whose networks it rebuilds; data that several runs share is prepared once.
 
+    Args:
+        paths: folders that are not as in the configuration of a run.
+        subset: None = the first test subset.
+        examples: number of examples that are read.
+        example: the number of the one that maps show; None = one of middling length.
+    """
 
-class _Diagnosis:
-    """Draws runs, whose networks it rebuilds; data that several runs share is prepared once."""
-
-    def __init__(self, options: DiagnoseOptions) -> None:
-        self.options, self.reporter = options, Reporter("auto")
+    def __init__(
+        self, paths: Mapping[str, str], subset: str | None = None, examples: int = 64, example: int | None = None
+    ) -> None:
+        self.paths, self.subset, self.examples, self.example = paths, subset, examples, example
+        self.reporter = Reporter("auto")
         self.prepared: dict[str, tuple[Task, Prepared]] = {}
 
     def draw(self, quantities: Collection[str], runs: Sequence[NamedRun], out: Path, name: str = "") -> list[Path]:
-        """Draws some runs into the same pictures; `name` ends the names of the files."""
-        network = [quantity for quantity in QUANTITIES if quantity in quantities]
-        summaries = [self.summary(run.label, run.folder, network) for run in runs] if network else []
-        written = [file for quantity in network for file in draw(quantity, summaries, out / f"{quantity}{name}")]
-        if "gradients" in quantities:
-            written += draw_gradients([_gradients(run.label, run.folder) for run in runs], out / f"gradients{name}")
-        return written
+        """Draws some runs into the same pictures; `name` ends the names of the files, which are returned.
 
-    def summary(self, label: str, folder: Path, quantities: Collection[str]) -> AttentionSummary:
+        Raises:
+            RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
+        """
+        network = [quantity for quantity in QUANTITIES if quantity in quantities]
+        summaries = [self._summary(run, network) for run in runs] if network else []
+        written = [file for quantity in network for file in draw(quantity, summaries, out / f"{quantity}{name}")]
+        if "gradients" not in quantities:
+            return written
+        norms = []
+        for label, folder, *_ in runs:
+            file = MetricsFile(folder / "metrics.csv")
+            steps, values = column(file.rows(), COLUMN)
+            if not values:
+                raise RunError(f"{file.path} has no {COLUMN}: the run in {folder} has logged no step of training yet")
+            norms.append((label, steps, values))
+        return [*written, *draw_gradients(norms, out / f"gradients{name}")]
+
+    def _summary(self, run: NamedRun, quantities: Collection[str]) -> AttentionSummary:
         """The arrays of one run's attentions."""
-        config = rebuilt_config(folder, self.options.paths)
+        label, folder, *_ = run
+        config = rebuilt_config(folder, self.paths)
         # a run of a GPU can be drawn without one
         trainer = config.trainer
         wanted = "cpu" if trainer.device == "cpu" else "auto"
         device = choose_device(wanted, trainer.threads, config.train.tf32, trainer.deterministic)
         weights, where = run_weights(folder, "selected", config.train.selection)
-        task, prepared = self._data(config)
-        network = network_with(weights, folder, config, prepared.spec).to(device)
-        self.reporter.say(f"looking at {label}: {folder}")
-        return summarise_attention(network, config, self._examples(task, prepared, label, where), quantities)
-
-    def _data(self, config: Config) -> tuple[Task, Prepared]:
         key = json.dumps([config.task, config.paths.data, config.paths.cache], sort_keys=True)
         if key not in self.prepared:
             task = make_task(config.task)
             self.prepared[key] = task, prepare(task, config.paths)
-        return self.prepared[key]
-
-    def _examples(self, task: Task, prepared: Prepared, label: str, where: Mapping[str, Any]) -> DiagnosedExamples:
-        options, names = self.options, list(prepared.subsets)
-        subset = options.subset or next((name for name in names if name.startswith("test")), names[-1])
+        task, prepared = self.prepared[key]
+        network = network_with(weights, folder, config, prepared.spec).to(device)
+        self.reporter.say(f"looking at {label}: {folder}")
+        names = list(prepared.subsets)
+        subset = self.subset or next((name for name in names if name.startswith("test")), names[-1])
         if subset not in names:
             raise RunError(unknown_subset(subset, names))
         examples = prepared.subsets[subset]
-        if options.example is not None and options.example >= len(examples):
-            raise RunError(f"example={options.example}: {subset} has {len(examples)} examples, numbered from 0")
-        numbers = choose(examples, options.examples, options.example)
-        return DiagnosedExamples(
+        if self.example is not None and self.example >= len(examples):
+            raise RunError(f"example={self.example}: {subset} has {len(examples)} examples, numbered from 0")
+        numbers = choose(examples, self.examples, self.example)
+        looked_at = DiagnosedExamples(
             task=task, prepared=prepared, subset=subset, numbers=numbers, label=label, weights=f"step {where['step']}"
         )
+        return summarise_attention(network, config, looked_at, quantities)

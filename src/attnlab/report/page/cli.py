@@ -16,8 +16,7 @@ from attnlab.config.command_line.option_parser import CommandOptions, options_he
 from attnlab.config.message_text import counted, listed
 from attnlab.config.problem import ConfigError
 from attnlab.learn import metric_units
-from attnlab.report.page.sections import Page, hypotheses
-from attnlab.report.page.summary import run_lines, verdicts
+from attnlab.report.page.sections import Page, hypotheses, run_lines, verdicts
 from attnlab.report.text_tables import HYPOTHESES, NONE, PROBLEMS, cell_by_cell, glance, report_parts
 from attnlab.run.run_folder import require_writable, write_text
 

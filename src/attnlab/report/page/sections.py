@@ -1,9 +1,9 @@
-"""Sections of the page: reports, diagnoses and texts that lie below some folders, as the templates show them."""
+"""Sections of the page: reports, diagnoses and texts that lie below some folders, and how much of them is measured."""
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
-from attnlab.report.page.markdown import linked, rendered, split_title
-from attnlab.report.page.pictures import PictureError, Pixels, read_pixels
-from attnlab.report.page.summary import extent
-from attnlab.report.report_record import HypothesisAnswer, ReportError, ReportFile, read_report
+from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed
+from attnlab.report.declarations.claimed_ranges import VERDICTS
+from attnlab.report.page.readme import PictureError, Pixels, linked, read_pixels, rendered, split_title
+from attnlab.report.report_record import ReportError, ReportFile, ReportRow, read_report
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files in the folder of a section that are linked"""
@@ -91,8 +91,9 @@ class Page:
         self._owners: dict[Path, Section | None] = {}
         folders: dict[Path, tuple[Path, str]] = {}
         for source, root in roots.items():
-            for folder in _folders(root):
-                folders.setdefault(folder.resolve(), (folder, source))
+            for place, names, _ in os.walk(root):
+                names[:] = sorted(name for name in names if not name.startswith("."))
+                folders.setdefault(Path(place).resolve(), (Path(place), source))
         for folder, source in folders.values():
             self._add(folder, source)
         # experiments of one paper follow each other
@@ -171,13 +172,32 @@ class Page:
         return file.name, linked(file, self.out)
 
 
+def verdicts(answers: Sequence[HypothesisAnswer]) -> dict[str, int]:
+    """The number of answers by verdict, in their order; verdicts of other programs last."""
+    names = dict.fromkeys([*VERDICTS, *(answer.verdict for answer in answers)])
+    counts = {name: sum(answer.verdict == name for answer in answers) for name in names}
+    return {name: count for name, count in counts.items() if count}
+
+
+def run_lines(row: ReportRow) -> dict[tuple[int | str, str], dict[str, ReportSeed]]:
+    """Every run behind a row, by seed and folder, with what it has in each column; a run without a folder is the first
+    of its seed."""
+    lines: dict[tuple[int | str, str], dict[str, ReportSeed]] = {}
+    for cell in row.cells:
+        for seed in cell.seeds:
+            folder = seed.folder or next((folder for key, folder in lines if key == seed.key), "")
+            lines.setdefault((seed.key, folder), {})[cell.column.name] = seed
+    return lines
+
+
+def extent(report: ReportFile) -> dict[str, tuple[int, int]]:
+    """Pairs of measured and expected numbers of a report: cells, and runs."""
+    cells = [cell.mean is not None for cell in report.each()]
+    lines = [line for row in report.rows for line in run_lines(row).values()]
+    runs = [any(seed.value is not None for seed in line.values()) for line in lines]
+    return {"cells": (sum(cells), len(cells)), "runs": (sum(runs), len(runs))}
+
+
 def hypotheses(sections: Iterable[Section]) -> list[HypothesisAnswer]:
     """The answered hypotheses of all reports of some sections."""
     return [answer for section in sections if section.report for answer in section.report.hypotheses or ()]
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """A root and the folders below it, without hidden ones, in the order of their names."""
-    for folder, names, _ in os.walk(root):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        yield Path(folder)
