@@ -30,8 +30,7 @@ from attnlab.report.published_numbers import Published, PublishedError, Value, p
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
 from attnlab.report.runs.read_runs import Unreadable, look, run_folders
-from attnlab.report.runs.select_runs import plain_report, select_glob
-from attnlab.report.runs.tuning_budget import spent_runs
+from attnlab.report.runs.select_runs import plain_report, select_glob, spent_runs
 from attnlab.report.statistics.differences import interval, mean, paired, sd
 from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import latex, record

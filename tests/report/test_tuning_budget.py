@@ -9,8 +9,7 @@ from support.written_runs import a_run
 from attnlab.config.job_config import compose_config
 from attnlab.report.cli import report_main
 from attnlab.report.runs.read_runs import look
-from attnlab.report.runs.select_runs import select_glob
-from attnlab.report.runs.tuning_budget import spent_runs
+from attnlab.report.runs.select_runs import select_glob, spent_runs
 from attnlab.report.text_tables import budget_lines
 
 

@@ -1,20 +1,25 @@
-"""Builds a table from runs: rows by values of keys, columns by metrics, means over seeds, published values."""
+"""Builds a table from runs: rows by values of keys, columns by metrics, means over seeds, published values.
+
+With `best_over` a cell shows one of the values tried: by the best mean over seeds of a validation metric
+(`report.chosen_by`), else by the numbers shown. Without `best_over` every value is a row, and a note names the row with
+the best mean. Means are compared over the seeds that all values have; a value at which a run diverged is not chosen
+while there is another.
+"""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from attnlab.config.message_text import hint, listed, show
+from attnlab.config.message_text import counted, hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import unique_text
 from attnlab.config.validation.report_names import setting
-from attnlab.learn.metric_units import same_unit
+from attnlab.learn.metric_units import lower_is_better, number, same_unit, unit_of
 from attnlab.report.analysis_record import ReportSeed
-from attnlab.report.chosen_value import chosen_cell
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import FoundRun, grouped, meets, runs_by_row, short_name
@@ -52,50 +57,29 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
         problem = f"report.chosen_by={report.chosen_by}: expected a validation metric, such as val/accuracy"
         raise ConfigError([f"{problem}; test numbers choose nothing"], "report.py")
     _require_one_data(runs)
-    columns, by_row, varied = columns_of(report), runs_by_row(report, runs), _with_several_data(runs)
+    columns, by_row = columns_of(report), runs_by_row(report, runs)
+    data_seeds = grouped((run.data_seed, run.config["task"]["name"]) for run in runs)
+    varied = {task for task, seeds in data_seeds.items() if len(set(seeds)) > 1}
     cells: dict[str, dict[str, Cell]] = {row: {} for row in by_row}
     for row, column in product(by_row, columns):
         where = column.where.items()
         members = [run for run in by_row[row] if all(meets(setting(key, run.config), wanted) for key, wanted in where)]
-        if members:
-            cells[row][column.name] = _cell(report, row, column, members, _published(published, row, column), varied)
+        if not members:
+            continue
+        tried, known, keys = {}, _published(published, row, column), report.best_over
+        values = grouped((run, ", ".join(f"{key}={show(setting(key, run.config))}" for key in keys)) for run in members)
+        for value, of_value in values.items():
+            _require_one_setting(row, column, of_value)
+            ordered = sorted(of_value, key=lambda run: (run.data_seed or 0, run.seed))
+            seeds = [_seed(run, column.metric, run.config["task"]["name"] in varied) for run in ordered]
+            tried[value] = cell_of(row, column, seeds, known, value)
+        cells[row][column.name] = _chosen_cell(report, tried, values)
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     table = Table(report, columns, cells, runs, published)
     for finish in (with_test_sets, with_shortcuts):
         cells = {row: finish(of_row, table.by_folder) for row, of_row in cells.items()}
     return replace(table, cells=cells)
-
-
-def _with_several_data(runs: Sequence[FoundRun]) -> set[str]:
-    """The names of tasks whose runs differ in their data seeds."""
-    seeds = grouped((run.data_seed, run.config["task"]["name"]) for run in runs)
-    return {task for task, numbers in seeds.items() if len(set(numbers)) > 1}
-
-
-def _cell(
-    report: Report,
-    row: str,
-    column: Column,
-    runs: Sequence[FoundRun],
-    published: Value | None,
-    varied: Collection[str],
-) -> Cell:
-    """The cell of some runs; with `best_over`, of the runs with the best value.
-
-    Args:
-        varied: names of tasks with several data seeds.
-    """
-    groups = grouped(
-        (run, ", ".join(f"{key}={show(setting(key, run.config))}" for key in report.best_over)) for run in runs
-    )
-    cells = {}
-    for chosen, members in groups.items():
-        _require_one_setting(row, column, members)
-        members = sorted(members, key=lambda run: (run.data_seed or 0, run.seed))
-        seeds = [_seed(run, column.metric, run.config["task"]["name"] in varied) for run in members]
-        cells[chosen] = cell_of(row, column, seeds, published, chosen)
-    return chosen_cell(report, cells, groups)
 
 
 def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
@@ -186,3 +170,71 @@ def _published(published: Published | None, row: str, column: Column) -> Value |
             f"{column.unit}; name the metric that was published, or the published number's unit"
         )
     return value
+
+
+def _chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Sequence[FoundRun]]) -> Cell:
+    """The cell, of one row and column by value, with the best value of the keys in `best_over`."""
+    if len(cells) == 1 or report.chosen_by is None:
+        tried = list(cells.values())
+        sign = -1 if lower_is_better(tried[0].column.metric) else 1
+        return max(tried, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
+    choice = _choice(report.chosen_by, runs)
+    if choice is None:
+        return next(iter(cells.values()))
+    (best, *ties), value, among = choice
+    equal = f"; equal there, and tried later: {'; '.join(ties)}" if ties else ""
+    return replace(cells[best], chosen_by=f"{report.chosen_by} {value}, {among}{equal}")
+
+
+def choice_sentences(table: Table) -> list[str]:
+    """Sentences on the values that cells show and what chose them, or on the row that validation chooses."""
+    chosen = [
+        (f"{cell.row}, {cell.column.name}: {cell.chosen}", cell.chosen_by) for cell in table.each() if cell.chosen
+    ]
+    by_validation = "; ".join(f"{words} ({why})" for words, why in chosen if why)
+    by_test = "; ".join(words for words, why in chosen if not why)
+    lines = [f"values chosen by validation: {by_validation}"] if by_validation else []
+    if by_test:
+        lines.append(f"best of the values tried, chosen by the numbers shown, which are too good: {by_test}")
+    metric, report = table.report.chosen_by, table.report
+    choice = None if metric is None or report.best_over else _choice(metric, runs_by_row(report, table.runs))
+    if choice is not None:
+        best, value, among = choice
+        opening = f"chosen by {metric}:" if len(best) == 1 else f"{metric} does not choose between"
+        lines.append(f"{opening} {'; '.join(best)} ({value} {among})")
+    return lines
+
+
+def _choice(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> tuple[list[str], str, str] | None:
+    """The values with the best mean over common seeds, as tried; this mean, and among which values, in words.
+
+    None while no run has a number.
+
+    Raises:
+        TableError: runs are finished and none has the metric, or no seed is common to the values.
+    """
+    numbers = {
+        name: {(run.data_seed, run.seed): value for run in runs if (value := run.value(metric)) is not None}
+        for name, runs in groups.items()
+    }
+    having = {name: known for name, known in numbers.items() if known}
+    if not having:
+        if done := [run for runs in groups.values() for run in runs if run.state == "finished"]:
+            raise TableError(f"report.chosen_by={metric}: no finished run has it ({done[0].lacking(metric)})")
+        return None
+    # where runs diverge at every value, all of them are compared
+    sound = {name: known for name, known in having.items() if not any(run.diverged for run in groups[name])} or having
+    common = set.intersection(*(set(known) for known in sound.values()))
+    if not common:
+        raise TableError(f"report.chosen_by={metric}: no seed has it at all values ({listed(sound, 8)})")
+    means = {name: mean([known[seed] for seed in common]) for name, known in sound.items()}
+    top, unit = (min if lower_is_better(metric) else max)(means.values()), unit_of(metric)
+    among = [f"among {len(groups)} values"]
+    if lacking := len(groups) - len(having):
+        among.append(f"{lacking} without a number")
+    if diverged := len(having) - len(sound):
+        among.append(f"{diverged} with a run that diverged")
+    if any(set(known) != common for known in sound.values()):
+        among.append(f"over the {counted(len(common), 'seed')} that all of them have")
+    shown = f"{number(top, unit.name)} {unit.sign}".rstrip()
+    return [name for name, value in means.items() if value == top], shown, ", ".join(among)

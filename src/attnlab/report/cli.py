@@ -27,8 +27,14 @@ from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
 from attnlab.report.runs.run_archives import unpacked_archives
-from attnlab.report.runs.select_runs import RunSelection, plain_report, require_runs, select_glob, select_jobs
-from attnlab.report.runs.tuning_budget import spent_runs
+from attnlab.report.runs.select_runs import (
+    RunSelection,
+    plain_report,
+    require_runs,
+    select_glob,
+    select_jobs,
+    spent_runs,
+)
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import cell_lines, csv_text, latex, markdown, print_report, record, seed_lines
 from attnlab.run.named_runs import folder_words

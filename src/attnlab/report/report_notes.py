@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
 from attnlab.config.validation.report_names import setting
-from attnlab.report.chosen_value import chosen_sentences, row_sentences
+from attnlab.report.build_table import choice_sentences
 from attnlab.report.declarations.declared_runs import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.report_record import Origin
-from attnlab.report.runs.read_runs import grouped, runs_by_row, short_name
+from attnlab.report.runs.read_runs import grouped, short_name
 from attnlab.report.statistics.length_breakdown import warnings
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text, git_state
@@ -77,8 +77,7 @@ def notes(table: Table) -> list[str]:
     lines += [f"pictures: task.pixels={', '.join(pixels)}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
-    lines += chosen_sentences({f"{cell.row}, {cell.column.name}": cell for cell in table.each() if cell.chosen})
-    lines += row_sentences(table.report, runs_by_row(table.report, table.runs))
+    lines += choice_sentences(table)
     lines += warnings(table.each(), table.by_folder)
     success = table.report.success
     mixed = mixed_seeds(table, success.column, table.cells) if success else ""

@@ -14,7 +14,7 @@ from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import COLOURS, EDGE, HATCHES, LINES, PALE, STRONG, legend_below
 from attnlab.report.analysis_record import HypothesisAnswer
-from attnlab.report.declarations.claimed_ranges import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
+from attnlab.report.declarations.hypothesis_answers import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
 from attnlab.report.figures.row_pictures import (
     Drawn,
     axis_label,

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed
-from attnlab.report.declarations.claimed_ranges import VERDICTS
+from attnlab.report.declarations.hypothesis_answers import VERDICTS
 from attnlab.report.page.readme import PictureError, Pixels, linked, read_pixels, rendered, split_title
 from attnlab.report.report_record import ReportError, ReportFile, ReportRow, read_report
 

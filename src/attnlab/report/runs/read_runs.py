@@ -1,11 +1,12 @@
 """Reader of run folders for reports: the state of a run, the reason, its numbers. Writes nothing."""
 
+import ast
 import glob
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,11 @@ from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import counted, show
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import comparable, differences
-from attnlab.config.targets import kind_path
+from attnlab.config.targets import find_module, kind_path
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
-from attnlab.report.runs.class_constants import class_constant
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive
 
@@ -285,3 +285,47 @@ def meets(value: Any, wanted: Any) -> bool:
 def is_share(metric: str) -> bool:
     """Whether a metric is the share of right answers in a test set; F1 and correlations are not."""
     return metric.startswith("test") and metric.rpartition("/")[2] in (TOKENS, *SEQUENCE_METRICS)
+
+
+@cache
+def class_constant(path: str, name: str) -> Any:
+    """A literal attribute of the class at a dotted path, or of a base in its own package or in attnlab.
+
+    Returns:
+        None if there is no such class or attribute, or its value is no literal.
+    """
+    module, _, class_name = path.rpartition(".")
+    spec = find_module(module)
+    try:
+        tree = ast.parse(Path((spec and spec.origin) or "").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    sources = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == class_name:
+            constants = [constant for item in node.body if (constant := _assigned(item, name)) is not None]
+            names = [ast.unparse(base).partition("[")[0] for base in node.bases]
+            bases = [sources.get(base, f"{module}.{base}") for base in names]
+            ours = [base for base in bases if base.partition(".")[0] in (module.partition(".")[0], "attnlab")]
+            inherited = (class_constant(base, name) for base in ours)
+            return next((value for value in (*constants, *inherited) if value is not None), None)
+    return None
+
+
+def _assigned(item: ast.stmt, name: str) -> Any:
+    """The literal that a statement gives to a name; None if it gives it none."""
+    match item:
+        case (
+            ast.Assign(targets=[ast.Name(id=target)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value)
+        ) if target == name:
+            try:
+                return ast.literal_eval(value)
+            except ValueError:
+                return None
+    return None
