@@ -47,12 +47,11 @@ class ReportSeed(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class LengthPart(Record):
-    """A length of a breakdown, or a range of lengths, over the runs of one cell.
+    """A length of a breakdown, or a range of lengths with both ends, over the runs of one cell.
 
-    first, last: lengths, both included; last is None where the range has no end.
+    last:        None where the range has no end.
     examples:    test examples of all runs together.
-    share:       percent of the test examples that have these lengths.
-    mean:        percent of them that are right.
+    share, mean: percent of the test examples that have these lengths, and of these that are right.
     right:       percent of all right answers that they are; None where no answer is right.
     """
 
@@ -81,8 +80,7 @@ class Comparison(Record):
     """The difference of two rows over their common seeds.
 
     p, corrected: of the paired t-test, alone and by Bonferroni over all tests of the table; None without a test.
-    seeds:        each seed and its difference.
-    units:        what else has a difference: data seeds; None = seeds, or the file is older.
+    units:        what else than seeds has a difference: data seeds; None = seeds, or the file is older.
     """
 
     column: str
@@ -100,13 +98,7 @@ class Comparison(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RowRuns(Record):
-    """Runs of one row behind an answer.
-
-    started:  runs of the row that have begun.
-    diverged: of these, whose training ended because the loss or a weight was not finite.
-    finished: with a number.
-    used:     whose outcome, a number or that they diverged, is compared.
-    """
+    """Counts of the runs of one row: begun, diverged, finished with a number, compared (also diverged ones)."""
 
     row: str
     started: Integral
@@ -117,15 +109,13 @@ class RowRuns(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class HypothesisAnswer(Record):
-    """A declared hypothesis and its answer.
+    """A declared hypothesis, in words (`claim`, empty in older files), and its answer.
 
-    claim:    the hypothesis in words; empty in older files.
     verdict:  supported, refuted or undecided (`report.declarations.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
     declared: whether the runs were begun under this hypothesis, in words.
     difference, low, high: None where runs are compared by ranks, and for failures; the interval is corrected.
     p, corrected: of the test against the end of the claimed range; None without a test or without a spread.
-    runs:     of both rows.
     """
 
     row: str
@@ -150,13 +140,11 @@ class HypothesisAnswer(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SpentRuns(Record):
-    """All runs of one model on one task, in the table or not (`report.runs.tuning_budget`).
+    """All runs of one model on one task, in the table or not (`report.runs.select_runs.spent_runs`).
 
-    settings: number of different settings, seeds aside.
-    values:   number of values that each key takes in them, of keys with several.
+    settings: number of different settings, seeds aside; values: of each key with several values in them, how many.
     states:   number of runs by state.
-    hours:    training time, of unfinished runs until their last checkpoint.
-    untimed:  number of runs whose training time is not known, so that it is not in `hours`.
+    hours:    training time, of unfinished runs until their last checkpoint; without `untimed` runs, where not known.
     """
 
     task: str
@@ -201,10 +189,8 @@ class DataSeedSpread(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome(Record):
-    """The outcome of one run that counts.
+    """The outcome of one run that counts: it failed if its number misses the threshold, or if it diverged.
 
-    failed:   its number misses the threshold, or it diverged.
-    diverged: its training stopped because the loss was not finite.
     success_step:  the step of the first validation at the threshold; None = it has none.
     censored_step: without such a validation, the last step at which none is known; None = nothing was validated.
     """
@@ -218,7 +204,7 @@ class RunOutcome(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TestAgainstBase(Record):
-    """Tests between a row and the base row: p alone, and corrected for all rows of the table."""
+    """P-value of a test between a row and the base row, alone and corrected for all rows of the table."""
 
     p: Real
     corrected: Real
@@ -226,7 +212,7 @@ class TestAgainstBase(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RowSuccess(Record):
-    """Failures and times of one row.
+    """Failures and times to success of one row.
 
     low, high: ends of the exact 95 % interval (Clopper and Pearson) of the share of failures, in percent.
     mean, successful_mean: over all numbers, and over the numbers of the successful runs.
@@ -258,11 +244,7 @@ class RowSuccess(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SuccessReport(Record):
-    """Failures of every row, by the threshold that the experiment declares.
-
-    against: the base row of the tests; None = no test.
-    notes:   sentences: tests that cannot be made, runs that do not count.
-    """
+    """Failures of every row by the declared threshold; `against` is the base row of the tests, None without a test."""
 
     column: str
     unit: str

@@ -34,8 +34,7 @@ class ReportError(Exception):
 class Column(Record):
     """A column: its name, its metric and the name of its unit.
 
-    where: values of keys; only runs that have them are in the column. Not in the file, as `of`.
-    of:    names of other columns; this one is their mean.
+    where: only runs with these values of keys are in it; of: names of columns whose mean it is. Neither is in the file.
     """
 
     name: str
@@ -60,14 +59,12 @@ else:
 class Cell(Record):
     """Runs of one row and column, computed from run folders (`report.table_types.cell_of`) or read from a file.
 
-    row: its name; in the file that of the row around it.
     best, worst: seed and value.
-    chosen: the one shown of several values of a key.
+    chosen: the one shown of several values of a key; chosen_by: the validation that chose it, else the shown numbers.
     examples: test examples of each run, behind a share of right answers; None if unknown.
     test_set_error: binomial standard error of the mean as the number of one run, in points.
     by_length: the mean at each length; one_length: the length that carries it.
     shortcuts: names and numbers of answers without understanding, the best one first.
-    chosen_by: the validation that chose it; empty or None: the shown numbers did.
     """
 
     column: ColumnByName
@@ -142,14 +139,10 @@ class ReportFigure(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFile(Record):
-    """The content of the file.
+    """The content of the file; `head`, above the names of rows, is not in it.
 
-    success:    failures of every row; None = the experiment declares no threshold.
-    hypotheses: declared ones, answered; None = the file is older than they are.
-    highlight:  the row of interest.
-    budget:     runs spent on each task and model; None = the file is older.
-    data_seeds: means by data seed and spreads of every cell, where runs differ in it.
-    head:       above the names of rows; not in the file.
+    success: None = the experiment declares no threshold; hypotheses, budget: None = the file is older than they are.
+    highlight: the row of interest.
     """
 
     title: str
@@ -205,26 +198,22 @@ def read_report(file: Path) -> ReportFile:
     if problem := record_problem(content, ReportFile):
         raise ReportError(problem)
     report = build(ReportFile, content)
-    return replace(
-        report, rows=[_linked(row, {column.name: column for column in report.columns}) for row in report.rows]
-    )
-
-
-def _linked(row: ReportRow, columns: Mapping[str, Column]) -> ReportRow:
-    """The row of a file, its cells with its name and their columns."""
-    names: list[Any] = [cell.column for cell in row.cells]
-    if unknown := next((name for name in names if name not in columns), None):
-        raise ReportError(f"row {row.name} has a cell of the unknown column {unknown}")
-    cells = [replace(cell, row=row.name, column=columns[name]) for name, cell in zip(names, row.cells, strict=True)]
-    return replace(row, cells=cells)
+    columns: dict[Any, Column] = {column.name: column for column in report.columns}
+    rows = []
+    for row in report.rows:
+        if unknown := next((cell.column for cell in row.cells if cell.column not in columns), None):
+            raise ReportError(f"row {row.name} has a cell of the unknown column {unknown}")
+        cells = [replace(cell, row=row.name, column=columns[cell.column]) for cell in row.cells]
+        rows.append(replace(row, cells=cells))
+    return replace(report, rows=rows)
 
 
 def report_text(report: ReportFile) -> str:
     """The text of report.json."""
-    return json.dumps(report, default=_fields, indent=1) + "\n"
 
+    def content(record: Any) -> dict[str, Any]:
+        # `asdict` would copy all values in it
+        values = {part.name: getattr(record, part.name) for part in fields(record) if part.metadata != LIVE}
+        return values | {"column": record.column.name} if isinstance(record, Cell) else values
 
-def _fields(record: Record) -> dict[str, Any]:
-    """The fields of a record by name; `asdict` would copy all values in it."""
-    content = {part.name: getattr(record, part.name) for part in fields(cast(Any, record)) if part.metadata != LIVE}
-    return content | {"column": record.column.name} if isinstance(record, Cell) else content
+    return json.dumps(report, default=content, indent=1) + "\n"
