@@ -193,18 +193,13 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
 def _table(selection: RunSelection, options: ReportOptions) -> Table:
     """The table, with the rows, columns and figures of the options."""
     report = plain_report(selection, options.rows or selection.rows, options.columns)
-    if options.figures:
-        report = replace(report, figures=[Picture(kind=kind) for kind in options.figures])
-    if options.highlight:
-        report = replace(report, highlight=options.highlight)
-    published = published_table(report.published) if report.published else None
-    table = make_table(report, selection.runs, published)
+    figures = [Picture(kind=kind) for kind in options.figures]
+    report = replace(report, figures=figures or report.figures, highlight=options.highlight or report.highlight)
+    table = make_table(report, selection.runs, published_table(report.published) if report.published else None)
     if wrong := declaration_problems(report):
         raise ConfigError(wrong, "report.py")
-    if options.highlight:
-        table.require_row(f"highlight={options.highlight}", options.highlight)
-    elif table.report.highlight and not selection.words:
-        table.require_row(f"report.highlight={table.report.highlight}", table.report.highlight)
+    if report.highlight and (options.highlight or not selection.words):
+        table.require_row(f"{'' if options.highlight else 'report.'}highlight={report.highlight}", report.highlight)
     # checks the columns that were asked for
     having = [run.result["metrics"] for run in table.finished()]
     known = list(dict.fromkeys(name for metrics in having for name in (*headlines(metrics), *metrics)))
@@ -220,12 +215,11 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
 
 def _folder(selection: RunSelection, experiment: str | None) -> str:
     """The default folder: the name of an experiment, or a glob or a command as one word, with words that narrow it."""
-    narrowed = f"--{_word(' '.join(selection.words))}" if selection.words else ""
-    return f"{experiment or _word(selection.name) or 'runs'}{narrowed}"
-
-
-def _word(text: str) -> str:
-    return "".join(sign if sign.isalnum() else "_" for sign in text).strip("_")[-80:]
+    name, words = (
+        "".join(sign if sign.isalnum() else "_" for sign in text).strip("_")[-80:]
+        for text in (selection.name, " ".join(selection.words))
+    )
+    return f"{experiment or name or 'runs'}{f'--{words}' if selection.words else ''}"
 
 
 def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[str]]:

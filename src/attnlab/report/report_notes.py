@@ -34,20 +34,16 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
         ).items()
     )
     whole = Counter(cell.row for cell in measured)
-    lines = [
-        f"{row}{'' if len(names) == whole[row] else f', {listed(names)}'}: {state}, "
-        f"seed{'s' if len(set(keys)) > 1 else ''} {', '.join(map(str, sorted(set(keys))))}{_because(reason)}"
-        for (row, state, reason, keys), names in columns.items()
-    ]
+    lines = []
+    for (row, state, reason, keys), names in columns.items():
+        where = "" if len(names) == whole[row] else f", {listed(names)}"
+        seeds = f"seed{'s' if len(set(keys)) > 1 else ''} {', '.join(map(str, sorted(set(keys))))}"
+        lines.append(f"{row}{where}: {state}, {seeds}{f' ({reason})' if reason else ''}")
     # runs in no cell, such as runs with other values of best_over
     shown = {seed.folder for cell in measured for seed in cell.seeds}
     others = [run for run in table.runs if run.state != "finished" and str(run.folder) not in shown]
-    lines += [f"{short_name(run.folder)}: {run.state}{_because(run.reason)}" for run in others]
+    lines += [f"{short_name(run.folder)}: {run.state}{f' ({run.reason})' if run.reason else ''}" for run in others]
     return [*lines, *(f"skipped {folder}" for folder in skipped)]
-
-
-def _because(reason: str | None) -> str:
-    return f" ({reason})" if reason else ""
 
 
 def notes(table: Table) -> list[str]:

@@ -14,7 +14,6 @@ from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.style import COLOURS, EDGE, HATCHES, LINES, PALE, STRONG, legend_below
 from attnlab.report.analysis_record import HypothesisAnswer
-from attnlab.report.declarations.hypothesis_answers import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range
 from attnlab.report.figures.row_pictures import (
     Drawn,
     axis_label,
@@ -27,7 +26,7 @@ from attnlab.report.figures.row_pictures import (
     seeds_in_words,
 )
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.statistics.differences import mean
+from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED, ClaimedRange, claimed_range, mean
 from attnlab.report.table_types import Table, TableError
 
 MARGIN = 0.06

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from attnlab.config.message_text import counted
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed
-from attnlab.report.declarations.hypothesis_answers import VERDICTS
 from attnlab.report.page.readme import PictureError, Pixels, linked, read_pixels, rendered, split_title
 from attnlab.report.report_record import ReportError, ReportFile, ReportRow, read_report
+from attnlab.report.statistics.differences import VERDICTS
 
 DATA = (".csv", ".md", ".tex", ".json", ".yaml")
 """files in the folder of a section that are linked"""

@@ -5,6 +5,7 @@ import glob
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -47,9 +48,7 @@ def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
 class FoundRun:
     """A run as its folder has it, or a run that a report expects and whose folder is missing.
 
-    config: of the run; of a missing run, the expected one.
-    state:  finished, or, for a run without numbers: missing, running, interrupted, failed, stopped, unreadable, other
-        version, other settings.
+    state: finished, missing, running, interrupted, failed, stopped, unreadable, other version, other settings.
     log_every: a summary of logged values takes only steps that are multiples of it, so that runs that logged more often
         than the experiment asks are comparable; 0 = all steps.
     damaged: which part of metrics.csv cannot be read, in words; set when it is read.
@@ -71,7 +70,6 @@ class FoundRun:
 
     @property
     def seed(self) -> int:
-        """The seed of the run."""
         return self.config["seed"]
 
     @property
@@ -81,20 +79,14 @@ class FoundRun:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The flattened configuration without seeds, equal for all seeds and data seeds of a setting.
-
-        The folder of a warm start ends in a seed, which is cut off.
-        """
+        """The flattened configuration without seeds (the folder of a warm start ends in one) and data seeds."""
         flat = flatten(comparable(self.config))
         flat.pop(DATA_SEED, None)
         begun = {k: re.sub(r"/seed\d+/?$", "", str(flat[k])) for k in ("from_run", "task.from_run") if flat.get(k)}
         return flat | begun
 
     def value(self, metric: str) -> float | None:
-        """A number of a finished run in its unit (percent, millions); None where the run lacks it.
-
-        `val/...` is the validation at the selected step.
-        """
+        """A number of a finished run in its unit (percent, millions), `val/...` at the selected step; None without."""
         if self.state != "finished":
             return None
         number = self._recorded(metric)
@@ -217,18 +209,15 @@ def _state(
     if state == "running":
         gone = "interrupted", f"its process (pid {status.get('pid')}) is gone; {saved}"
         return (state, f"{_logged_until(folder)}{saved}") if is_alive(status, folder) else gone
-    if state in ("failed", "stopped"):
-        return state, reason or saved
-    return "missing", "nothing was trained yet"
+    return (state, reason or saved) if state in ("failed", "stopped") else ("missing", "nothing was trained yet")
 
 
 def _logged_until(folder: Path) -> str:
     """The step that a running run has logged last, in words; empty without one."""
-    try:
+    with suppress(Unreadable):
         rows, _ = read_rows(folder / "metrics.csv")
-    except Unreadable:
-        return ""
-    return f"step {max(step for step, *_ in rows)}, " if rows else ""
+        return f"step {max(step for step, *_ in rows)}, " if rows else ""
+    return ""
 
 
 def matched_paths(pattern: str) -> list[Path]:
@@ -237,10 +226,8 @@ def matched_paths(pattern: str) -> list[Path]:
 
 
 def run_folders(pattern: str) -> list[Path]:
-    """Run folders at or below the paths that a glob matches, each once, in order of their names.
-
-    A run that has lost its config.yaml is known by its status.json, so that it is named and not left out.
-    """
+    """Run folders at or below the paths that a glob matches, each once, in order of their names; by status.json, too,
+    so that a run that has lost its config.yaml is named."""
     folders: set[Path] = set()
     for path in matched_paths(pattern):
         for name in ("config.yaml", "status.json"):
@@ -291,8 +278,7 @@ def is_share(metric: str) -> bool:
 def class_constant(path: str, name: str) -> Any:
     """A literal attribute of the class at a dotted path, or of a base in its own package or in attnlab.
 
-    Returns:
-        None if there is no such class or attribute, or its value is no literal.
+    Read from the source, as a report imports no torch. None if there is no such class or attribute, or no literal.
     """
     module, _, class_name = path.rpartition(".")
     spec = find_module(module)
@@ -300,32 +286,23 @@ def class_constant(path: str, name: str) -> Any:
         tree = ast.parse(Path((spec and spec.origin) or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return None
-    sources = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    sources: dict[str, str] = {}
+    classes: dict[str, ast.ClassDef] = {}
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == class_name:
-            constants = [constant for item in node.body if (constant := _assigned(item, name)) is not None]
-            names = [ast.unparse(base).partition("[")[0] for base in node.bases]
-            bases = [sources.get(base, f"{module}.{base}") for base in names]
-            ours = [base for base in bases if base.partition(".")[0] in (module.partition(".")[0], "attnlab")]
-            inherited = (class_constant(base, name) for base in ours)
-            return next((value for value in (*constants, *inherited) if value is not None), None)
-    return None
-
-
-def _assigned(item: ast.stmt, name: str) -> Any:
-    """The literal that a statement gives to a name; None if it gives it none."""
-    match item:
-        case (
-            ast.Assign(targets=[ast.Name(id=target)], value=value)
-            | ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value)
-        ) if target == name:
-            try:
-                return ast.literal_eval(value)
-            except ValueError:
-                return None
-    return None
+        if isinstance(node, ast.ImportFrom):
+            sources |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ClassDef):
+            classes[node.name] = node
+    if class_name not in classes:
+        return None
+    for item in classes[class_name].body:
+        match item:
+            case (
+                ast.Assign(targets=[ast.Name(id=target)], value=ast.Constant(value=value))
+                | ast.AnnAssign(target=ast.Name(id=target), value=ast.Constant(value=value))
+            ) if target == name and value is not None:
+                return value
+    names = [ast.unparse(base).partition("[")[0] for base in classes[class_name].bases]
+    bases = [sources.get(base, f"{module}.{base}") for base in names]
+    ours = [base for base in bases if base.partition(".")[0] in (module.partition(".")[0], "attnlab")]
+    return next((value for base in ours if (value := class_constant(base, name)) is not None), None)

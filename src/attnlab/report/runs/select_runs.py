@@ -41,7 +41,7 @@ class RunSelection:
     """The runs of a report.
 
     name:    of the experiment, or the words of the jobs, or the glob.
-    report:  the `report:` block of the experiment; None = rows and columns come from the runs.
+    report:  of the experiment; None = rows and columns come from the runs.
     root:    the folder that holds all of them.
     skipped: folders that are no runs, and why.
     command: trains the missing runs; empty for a glob.
@@ -63,9 +63,6 @@ class RunSelection:
 
 def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     """The jobs of a command of train.py: the cells of an experiment, narrowed or changed by more words, or a sweep.
-
-    Args:
-        name: of the experiment; None = the words alone (`task=scan model=linear seed=0,1`).
 
     Raises:
         ConfigError: no such experiment, or words that do not fit.
@@ -158,22 +155,16 @@ def select_glob(
 
 def _fill_in_class_defaults(runs: Sequence[FoundRun]) -> None:
     """Completes runs of the same classes that record different keys: some are older than an option of a class."""
-    recorded: dict[tuple[tuple[str, str], ...], set[frozenset[str]]] = defaultdict(set)
-    for run in runs:
-        values = flatten(run.config)
-        targets = tuple((key, value) for key, value in values.items() if key.endswith("_target_"))
-        recorded[targets].add(frozenset(values))
-    if any(len(keys) > 1 for keys in recorded.values()):
+    flat = [flatten(run.config) for run in runs]
+    targets = (tuple((key, value) for key, value in each.items() if key.endswith("_target_")) for each in flat)
+    recorded = grouped(zip(map(frozenset, flat), targets, strict=True))
+    if any(len(set(keys)) > 1 for keys in recorded.values()):
         for run in runs:
             run.config = completed(run.config)
 
 
 def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
-    """The runs that have one of the values of `key=value,value`.
-
-    Raises:
-        ConfigError: no run has the key, or a value.
-    """
+    """The runs that have one of the values of `key=value,value`."""
     key, _, text = word.partition("=")
     known = {show(setting(key, run.config)) for run in runs}
     if known == {show(None)} and not any(key in run.settings for run in runs):
@@ -217,10 +208,7 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
 
 
 def _title(selection: RunSelection) -> str:
-    """The name of an experiment; else the end of a folder or the tasks of a glob, and the words that narrow the runs.
-
-    A report does not say where all runs are.
-    """
+    """The name of an experiment; else the end of a folder or the tasks of a glob, and the words that narrow it."""
     if selection.command:
         return selection.name
     tasks = dict.fromkeys(setting("task", run.config) for run in selection.runs)
@@ -235,12 +223,15 @@ def _main(runs: Sequence[FoundRun]) -> list[str]:
 
 
 def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
-    """A column for every metric, limited to the tasks that have it."""
+    """A column for every metric, limited to the tasks that have it; `test/ood/sequence_accuracy` of a main metric is
+    `ood`, if no other has that name."""
     tasks, main = {setting("task", run.config) for run in runs}, _main(runs)
+    parts = [metric.partition("/")[2].rpartition("/")[0] for metric in metrics]
     columns: dict[str, Any] = {}
-    for metric in metrics:
+    for metric, part in zip(metrics, parts, strict=True):
         having = {setting("task", run.config) for run in runs if run.value(metric) is not None}
-        name = _short(metric, metrics) if metric in main else metric
+        short = part or metric.rpartition("/")[2]
+        name = short if metric in main and parts.count(short) <= 1 else metric
         columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and having < tasks else metric
     return columns
 
@@ -257,13 +248,6 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
             others = [f"{key.rpartition('.')[2]}={value}" for key, value in values.items() if key in varied]
             names[", ".join(values.values())] = ", ".join([*plain, *others]) or ", ".join(values.values())
     return names
-
-
-def _short(name: str, among: Sequence[str]) -> str:
-    """`test/ood/sequence_accuracy` as `ood`, if no other metric gets that name."""
-    part = name.partition("/")[2].rpartition("/")[0] or name.rpartition("/")[2]
-    alike = [other for other in among if other.partition("/")[2].rpartition("/")[0] == part]
-    return part if len(alike) <= 1 else name
 
 
 def varying(runs: Sequence[FoundRun]) -> list[str]:
@@ -299,18 +283,20 @@ def require_runs(selection: RunSelection) -> RunSelection:
 
 
 def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
-    """The runs spent on every task and model of some runs, in their order.
+    """The runs spent on every task and model of a table's runs below the folder that the report reads, in their order.
 
-    Args:
-        runs: of a table; missing ones name the folders where others may lie.
-        root: folder that the report reads.
+    Models are compared fairly if the same effort went into their settings, so all runs count, in the table or not.
     """
     # a run of other settings than the table's is read again: here it counts as the run that it is
     known = {run.folder.resolve(): run for run in runs if run.state not in NOT_BEGUN}
     places: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for run in runs:
         task, model = task_and_split(run.config), setting("model", run.config)
-        places[task, model].add(_place(run.folder.resolve(), model, root.resolve()))
+        folder = run.folder.resolve()
+        # of all runs of the model; the run alone where it lies in no such folder below the root
+        place = folder.parent.parent
+        is_shared = place.name == model and place.is_relative_to(root.resolve())
+        places[task, model].add(place if is_shared else folder)
     spent = []
     for (task, model), folders in places.items():
         members, unreadable = [], 0
@@ -325,12 +311,6 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
         if members:
             spent.append(_spent(task, model, members, unreadable))
     return spent
-
-
-def _place(folder: Path, model: str, root: Path) -> Path:
-    """The folder of all runs of a run's model; the run alone where it lies in no such folder below the root."""
-    place = folder.parent.parent
-    return place if place.name == model and place.is_relative_to(root) else folder
 
 
 def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> SpentRuns:
