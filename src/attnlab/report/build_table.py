@@ -23,7 +23,6 @@ from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import FoundRun, grouped, meets, runs_by_row, short_name
-from attnlab.report.shortcuts import with_shortcuts
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import with_test_sets
 from attnlab.report.table_types import Table, TableError, cell_of, column_of
@@ -77,9 +76,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     if report.average is not None:
         columns = [*columns, _with_average(report.average, cells, columns, published)]
     table = Table(report, columns, cells, runs, published)
-    for finish in (with_test_sets, with_shortcuts):
-        cells = {row: finish(of_row, table.by_folder) for row, of_row in cells.items()}
-    return replace(table, cells=cells)
+    return replace(table, cells={row: with_test_sets(of_row, table.by_folder) for row, of_row in cells.items()})
 
 
 def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:

@@ -25,11 +25,8 @@ Record = tuple[Report, Mapping[str, Any]]
 
 
 def declaration(table: Table, claim: Hypothesis, runs: Sequence[FoundRun]) -> tuple[str, list[Report]]:
-    """Whether runs were begun under a hypothesis, in words, and the reports that they were begun under.
-
-    The words name the commits, and what has changed since. The reports have the table's seeds where runs recorded none;
-    the table's own report is the only one where no run was begun under the hypothesis. There are none without seeds.
-    """
+    """Whether runs were begun under a hypothesis, with commits and later changes in words, and the reports with the
+    seeds that were declared: of the table where runs recorded none; none without seeds."""
     now = table.report
     by_run = [[record for record in _records(run) if _asks(record[0], claim, now)] for run in runs]
     # of several records of a run, the nearest to the present analysis
@@ -96,9 +93,8 @@ class ComparedSeeds:
     """The seeds of two rows.
 
     rows:    the seeds that are compared, by row: those with an outcome in both rows, or unpaired all with an outcome.
-    runs:    counts of runs.
     lacking: which declared seeds have no outcome in the table, in words; empty if all have one.
-    remarks: on seeds that were left out or added, in words.
+    remarks: on seeds that were left out, changed or added, in words.
     """
 
     rows: Rows
@@ -144,7 +140,12 @@ def compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_pair
     without = [f"{' and '.join(of_rows)} without seeds {words}" for words, of_rows in lacking.items() if words]
     # a seed that is finished in one row is a finished one
     states = sorted(chain.from_iterable(map(dict.items, outside.values())), key=lambda pair: pair[1] == "finished")
-    remarks = [*_left_out(tested, dict(states), with_data), *_remarks(tested, declarations, with_data)]
+    remarks = _left_out(tested, dict(states), with_data)
+    if len(parts := dict.fromkeys(_names(keys, with_data) for keys in declarations)) > 1:
+        remarks.append(f"the declared seeds were changed between runs: {'; '.join(parts)}")
+    if declarations and (added := tested.difference(*declarations)):
+        names = _names(added, with_data)
+        remarks.append(f"{len(added)} of {len(tested)} seeds added to the declared ones: {names}")
     return ComparedSeeds(compared, runs, "; ".join(without), remarks)
 
 
@@ -171,13 +172,13 @@ def _key(table: Table, seed: ReportSeed) -> Key:
     return run.data_seed, run.seed
 
 
-def _sorted(keys: Collection[Key]) -> list[Key]:
-    return sorted(keys, key=lambda key: (key[0] or 0, key[1]))
+def _order(key: Key) -> tuple[int, int]:
+    return key[0] or 0, key[1]
 
 
 def _names(keys: Collection[Key], with_data: bool) -> str:
     """Names of seeds: `0, 1`; `0, 1 of data 2, 3` where data seeds differ in the table."""
-    by_data = grouped((str(seed), data) for data, seed in _sorted(keys))
+    by_data = grouped((str(seed), data) for data, seed in sorted(keys, key=_order))
     groups = grouped((str(data), listed(seeds, 20)) for data, seeds in by_data.items())
     return ", ".join(f"{seeds} of data {listed(data, 20)}" if with_data else seeds for seeds, data in groups.items())
 
@@ -201,31 +202,14 @@ def _lacking(
         # of a failed run the kind of error, as in OutOfMemoryError: ...
         return (seed.reason or "").partition(":")[0] if seed.state == "failed" else seed.named_state
 
-    states = grouped((key, state(key)) for key in _sorted(keys))
+    states = grouped((key, state(key)) for key in sorted(keys, key=_order))
     return ", ".join(f"{_names(members, with_data)} ({state})" for state, members in states.items())
 
 
 def _left_out(tested: Collection[Key], outside: Mapping[Key, str], with_data: bool) -> list[str]:
     """Sentences on begun seeds that were left out, finished ones apart."""
     by_state = grouped((key, outside[key]) for key in outside.keys() - set(tested))
-    done = by_state.pop("finished", [])
-    sentences = []
-    if done:
-        sentences.append(
-            f"{len(tested)} of {len(tested) + len(done)} finished seeds, without {_names(done, with_data)}"
-        )
-    if by_state:
-        others = ", ".join(f"{_names(keys, with_data)} ({state})" for state, keys in sorted(by_state.items()))
-        sentences.append(f"seeds begun and left out: {others}")
-    return sentences
-
-
-def _remarks(tested: Collection[Key], declarations: Sequence[Collection[Key]], with_data: bool) -> list[str]:
-    """Sentences on declared seeds that were changed, and on added ones."""
-    sentences = []
-    parts = list(dict.fromkeys(_names(keys, with_data) for keys in declarations))
-    if len(parts) > 1:
-        sentences.append(f"the declared seeds were changed between runs: {'; '.join(parts)}")
-    if declarations and (added := set(tested).difference(*declarations)):
-        sentences.append(f"{len(added)} of {len(tested)} seeds added to the declared ones: {_names(added, with_data)}")
-    return sentences
+    done = _names(finished := by_state.pop("finished", []), with_data)
+    others = ", ".join(f"{_names(keys, with_data)} ({state})" for state, keys in sorted(by_state.items()))
+    sentences = [f"{len(tested)} of {len(tested) + len(finished)} finished seeds, without {done}"] if finished else []
+    return [*sentences, f"seeds begun and left out: {others}"] if others else sentences

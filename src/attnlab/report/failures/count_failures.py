@@ -13,7 +13,7 @@ from itertools import pairwise
 from attnlab.config.message_text import counted, hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import Success
-from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled
+from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled, unit_of
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
     Times,
@@ -26,8 +26,8 @@ from attnlab.report.failures.failure_statistics import (
 )
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun
-from attnlab.report.shortcuts import reached_by_shortcut
 from attnlab.report.statistics.differences import FEWEST, LEVEL, mean, sd
+from attnlab.report.statistics.length_breakdown import shortcuts_of
 from attnlab.report.table_types import Table
 
 WIDER = 3.0
@@ -83,7 +83,6 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         rows=[_line(success, row, fishers, ranks) for row in rows],
         notes=[
             *notes,
-            *reached_by_shortcut(success, table.each(), table.by_folder),
             *_notes(success, table, rows),
         ],
     )
@@ -200,13 +199,24 @@ def _too_few_runs(rows: Sequence[_Row], base: _Row) -> list[str]:
 
 
 def _notes(success: Success, table: Table, rows: Sequence[_Row]) -> list[str]:
-    """Sentences on runs that do not count, on runs that diverged, and on what has no time to success."""
+    """Sentences on shortcuts that reach the threshold, in its column or in its validation, on runs that do not count or
+    diverged, and on what has no time to success."""
+    reached = {
+        f"{name} has {number(value, row.cell.column.unit)} {unit_of(metric).sign}".rstrip() + f" in {metric}": None
+        for row in rows
+        for run in row.cell.measured(table.by_folder)
+        for metric in filter(None, (row.cell.column.metric, success.validation))
+        for name, value in shortcuts_of(metric, run)[:1]
+        if reaches(success, value)
+    }
     parts = [
         f"{row.cell.row}: {n} of {len(row.runs) + row.left_out.total()} ({state})"
         for row in rows
         for state, n in row.left_out.items()
     ]
-    lines = [f"runs that do not count: {'; '.join(parts)}"] if parts else []
+    warning = "the threshold is not above a shortcut, so that runs that have learned nothing count as successful"
+    lines = [f"{warning}: {'; '.join(reached)}"] if reached else []
+    lines += [f"runs that do not count: {'; '.join(parts)}"] if parts else []
     if any(row.cell.data_sets > 1 for row in rows):
         lines.append("intervals and tests take all runs as independent, and runs on one of several data sets are alike")
     diverged = _counts(rows, [sum(run.diverged for run in row.runs) for row in rows])

@@ -1,4 +1,4 @@
-"""What a test set says of an accuracy: its breakdown by length, the length that carries a mean, its binomial error.
+"""What a test set says of an accuracy: its breakdown by length, the length that carries it, its error, its shortcuts.
 
 A task with lengths records a metric over all test examples and over each length or range of lengths of the output, or
 of the input where the answer is a class (`test/ood/length_30/sequence_accuracy`, `test/length_500_999/accuracy`).
@@ -13,10 +13,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from attnlab.config.message_text import listed
-from attnlab.learn.metric_units import SHARE, as_float, number, problem
+from attnlab.learn.metric_units import SHARE, as_float, best_first, number, problem, scaled
 from attnlab.report.analysis_record import LengthPart
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import FoundRun, grouped, is_share
+from attnlab.report.statistics.differences import mean
 
 MOST_PARTS = 10
 """columns of a breakdown; of more lengths, neighbours are put together"""
@@ -142,34 +143,54 @@ def _parts(lengths: Sequence[_Counted]) -> list[LengthPart]:
     ]
 
 
-def standard_error(percent: float, examples: int) -> float | None:
-    """The binomial standard error of an accuracy in percent, in points; None at 0 and 100 %, where nothing is certain.
+def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:
+    """Names and scores of shortcuts in a metric of a run, in the unit of the metric; the best one first.
 
-    Examples are taken as independent; where they are not, as the 20 questions about one picture, the error is larger.
+    Runs record what answers without understanding get (`attnlab.tasks.shortcuts`); runs of earlier versions have none.
     """
-    return math.sqrt(percent * (100 - percent) / examples) if 0 < percent < 100 else None
+    # the rule that selects weights changes no shortcut
+    recorded = run.result.get("shortcuts", {}).get(metric.replace("test_paper_rule/", "test/", 1), {})
+    known = [(name, scaled(metric, value)) for name, value in recorded.items() if not problem(metric, value)]
+    return best_first(metric, known)
 
 
 def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
-    """The cells of one row, by column, with the size of their test sets, its error, and their breakdown by length.
+    """The cells of one row, by column, with the size of their test sets, its error, their breakdown and shortcuts.
 
-    A cell has the error of one run with its mean; a mean of columns has the error of independent columns.
+    A cell has the binomial standard error of one run with its mean, in points; none at 0 and 100 %, where nothing is
+    certain. Examples are taken as independent; where they are not, as the 20 questions about one picture, the error is
+    larger. A mean of columns has the error of independent columns. Shortcuts are means, where runs have different data.
     """
     complete: dict[str, Cell] = {}
     for name, cell in cells.items():
         metric, measured = cell.column.metric, cell.measured(runs)
-        if cell.column.of:
-            errors = [complete[part].test_set_error for part in cell.column.of]
-            known = [error for error in errors if error is not None]
-            error = math.hypot(*known) / len(errors) if len(known) == len(errors) else None
-            complete[name] = replace(cell, test_set_error=error)
+        parts = [complete[part] for part in cell.column.of]
+        known = [part.shortcuts for part in parts] or list(
+            filter(None, (shortcuts_of(metric, run) for run in measured))
+        )
+        each = [dict(pairs) for pairs in known]
+        shared = [shortcut for shortcut in each[0] if all(shortcut in pairs for pairs in each)] if each else []
+        means = [(shortcut, mean([pairs[shortcut] for pairs in each])) for shortcut in shared]
+        shortcuts = best_first(metric, means)
+        if parts:
+            errors = [part.test_set_error for part in parts if part.test_set_error is not None]
+            error = math.hypot(*errors) / len(errors) if len(errors) == len(parts) else None
+            complete[name] = replace(cell, test_set_error=error, shortcuts=shortcuts)
             continue
         sizes = {run.examples(metric) for run in measured} if is_share(metric) else set()
-        examples = sizes.pop() if len(sizes) == 1 else None
-        error = None if cell.mean is None or examples is None else standard_error(cell.mean, examples)
-        parts = length_parts(metric, measured)
-        carrying = one_length(parts or (), cell.n)
-        complete[name] = replace(cell, examples=examples, test_set_error=error, by_length=parts, one_length=carrying)
+        examples, percent = sizes.pop() if len(sizes) == 1 else None, cell.mean
+        error = None
+        if percent is not None and examples is not None and 0 < percent < 100:
+            error = math.sqrt(percent * (100 - percent) / examples)
+        lengths = length_parts(metric, measured)
+        complete[name] = replace(
+            cell,
+            examples=examples,
+            test_set_error=error,
+            by_length=lengths,
+            one_length=one_length(lengths or (), cell.n),
+            shortcuts=shortcuts,
+        )
     return complete
 
 
