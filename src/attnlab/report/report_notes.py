@@ -63,12 +63,9 @@ def notes(table: Table) -> list[str]:
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
     if commits - {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
-    abouts = Counter(str(run.result.get("data", {}).get("about") or "") for run in runs)
-    lines += [
-        f"computed on{'' if count == len(runs) else f' ({count} of {len(runs)} runs)'}: {about}"
-        for about, count in abouts.items()
-        if about
-    ]
+    abouts = Counter(about for run in runs if (about := str(run.result.get("data", {}).get("about") or "")))
+    for about, count in abouts.items():
+        lines.append(f"computed on{'' if count == len(runs) else f' ({count} of {len(runs)} runs)'}: {about}")
     pixels = _distinct(setting("task.pixels", run.config) for run in runs)
     lines += [f"pictures: task.pixels={', '.join(pixels)}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)

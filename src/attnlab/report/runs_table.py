@@ -18,7 +18,6 @@ from attnlab.run.named_runs import folder_like
 from attnlab.run.read_run_files import RunError, Unreadable
 
 FIRST = ["folder", "task", "model", "seed", "state", "reason"]
-NAMES = ("task.name", "model.name")
 
 
 def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
@@ -50,7 +49,9 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
         except Unreadable as error:
             rows.append({"folder": str(path), "state": "unreadable", "reason": error.short})
         else:
-            settings[len(rows)] = _settings(run)
+            flat = flatten(comparable(run.config))
+            # names have columns of their own
+            settings[len(rows)] = {key: value for key, value in flat.items() if key not in ("task.name", "model.name")}
             rows.append(_row(run))
     keys = pd.DataFrame.from_dict(settings, orient="index")
     varied = _varied([(rows[number]["task"], rows[number]["model"], flat) for number, flat in settings.items()])
@@ -64,14 +65,12 @@ def _varied(runs: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     Args:
         runs: task, model and flattened configuration of each run.
     """
-    keys = dict.fromkeys(key for *_, settings in runs for key in settings)
-    values: dict[tuple[str, ...], set[str | None]] = defaultdict(set)
-    for (task, model, settings), key in product(runs, keys):
+    values: dict[str, dict[tuple[str, ...], set[str | None]]] = defaultdict(lambda: defaultdict(set))
+    for (task, model, settings), key in product(runs, dict.fromkeys(key for *_, flat in runs for key in flat)):
         value = str(settings[key]) if key in settings else None
-        values[key, task, model].add(value)
-        values[key, task] |= {value} - {None}
-    differing = {key for (key, *_), seen in values.items() if len(seen) > 1}
-    return [key for key in keys if key in differing]
+        values[key][task, model].add(value)
+        values[key][task,] |= {value} - {None}
+    return [key for key, groups in values.items() if any(len(seen) > 1 for seen in groups.values())]
 
 
 def _row(run: FoundRun) -> dict[str, Any]:
@@ -83,8 +82,3 @@ def _row(run: FoundRun) -> dict[str, Any]:
     if debug := run.config.get("debug"):
         row |= {"state": "debug", "reason": f"debug={debug}: its numbers mean nothing"}
     return row | {key: run.result.get(key) for key in ("seconds", "parameters")} | whole(run.result["metrics"])
-
-
-def _settings(run: FoundRun) -> dict[str, Any]:
-    """Dotted keys of a run's settings, without names, which have columns of their own."""
-    return {key: value for key, value in flatten(comparable(run.config)).items() if key not in NAMES}

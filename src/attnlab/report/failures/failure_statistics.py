@@ -43,11 +43,7 @@ def fisher(ours: tuple[int, int], theirs: tuple[int, int]) -> float:
 
 @dataclass(frozen=True)
 class Times:
-    """Times to an event.
-
-    events:   of the runs that had it.
-    censored: of the other runs, until when none of them had it.
-    """
+    """Times to an event, of the runs that had it; `censored`: of the other runs, until when none of them had it."""
 
     events: Sequence[float]
     censored: Sequence[float]
@@ -60,11 +56,12 @@ class Times:
         """The last time at which anything is known."""
         return max([*self.events, *self.censored])
 
+    @property
+    def data(self) -> "CensoredData":
+        """The times as scipy takes them."""
+        from scipy.stats import CensoredData
 
-def _censored(times: Times) -> "CensoredData":
-    from scipy.stats import CensoredData
-
-    return CensoredData(uncensored=times.events, right=times.censored)
+        return CensoredData(uncensored=self.events, right=self.censored)
 
 
 def kaplan_meier(times: Times) -> list[tuple[float, float]]:
@@ -73,7 +70,7 @@ def kaplan_meier(times: Times) -> list[tuple[float, float]]:
 
     if not times.events:
         return []
-    curve = ecdf(_censored(times)).sf
+    curve = ecdf(times.data).sf
     steps = zip(curve.quantiles.tolist(), curve.probabilities.tolist(), strict=True)
     return [(time, share) for time, share in steps if time in times.events]
 
@@ -107,7 +104,7 @@ def log_rank_statistic(ours: Times, theirs: Times) -> float:
     from scipy.stats import logrank
 
     with np.errstate(all="ignore"):
-        return float(np.nan_to_num(logrank(_censored(ours), _censored(theirs)).statistic))
+        return float(np.nan_to_num(logrank(ours.data, theirs.data).statistic))
 
 
 def log_rank(ours: Times, theirs: Times) -> float:

@@ -50,10 +50,6 @@ def paired_on_data(
     """`statistics.paired` of two cells, never across data sets; by ranks where a run of either diverged.
 
     With common seeds on several data sets the units are data sets, each with the mean difference of its common seeds.
-
-    Args:
-        metric: of the column.
-        tests: how many are made together.
     """
     if any(seed.diverged for seed in (*ours, *against)):
         return _by_ranks(ours, against, metric, tests)
@@ -75,10 +71,8 @@ def paired_on_data(
 def _by_ranks(
     ours: Sequence[ReportSeed], against: Sequence[ReportSeed], metric: str, tests: int
 ) -> PairedDifference | None:
-    """The comparison of all runs by their ranks; without a p-value on several data sets, or with fewer than five runs.
-
-    None where all runs of both rows diverged, or a row has no run.
-    """
+    """The comparison of all runs by their ranks; without a p-value on several data sets, or with fewer than five runs;
+    None where all runs of both rows diverged, or a row has no run."""
     rows = [[seed for seed in row if seed.diverged or seed.value is not None] for row in (ours, against)]
     if not all(rows) or all(seed.diverged for row in rows for seed in row):
         return None

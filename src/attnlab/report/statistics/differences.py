@@ -41,10 +41,9 @@ def sd(values: Sequence[float]) -> float | None:
 class RankTest:
     """Exact Mann-Whitney test of two rows of runs.
 
-    A run that diverged has no number and ranks below every number, as a mean would leave out the worst runs. Rows are
-    not paired: by signs, five pairs cannot differ at 5 %.
+    A run that diverged (None) ranks below every number, as a mean would leave out the worst runs. Rows are not paired:
+    by signs, five pairs cannot differ at 5 %.
 
-    ours, theirs: numbers of the runs; None = diverged.
     lower: whether lower numbers are better.
     worst: the worst possible value of the metric; no number is shifted beyond it.
     """
@@ -82,26 +81,20 @@ class RankTest:
 
     def _goodness(self, end: float) -> tuple[list[float], list[float]]:
         """The numbers of both rows, higher is better, ours less an end; infinitely low for diverged runs."""
-        sign = -1 if self.lower else 1
-        least = sign * self.worst
-        last = float("-inf")
+        sign, last = -1 if self.lower else 1, -math.inf
         ours = [last if value is None else sign * (value - end) for value in self.ours]
-        return [value if value >= least else last for value in ours], [
-            last if value is None else sign * value for value in self.theirs
-        ]
+        theirs = [last if value is None else sign * value for value in self.theirs]
+        return [value if value >= sign * self.worst else last for value in ours], theirs
 
 
 @dataclass(frozen=True)
 class PairedDifference:
     """The difference of two rows over the seeds that both have.
 
-    by_seed:   differences, by seed.
     mean, low, high: with the ends of the interval; None where runs are compared by ranks.
     p:         two-sided, of no difference; None without a test.
-    corrected: p by Bonferroni's correction, at most 0.05 where the interval leaves out 0.
+    corrected: p by Bonferroni's correction over `tests`, at most 0.05 where the interval leaves out 0.
     method:    interval and test in words.
-    ranks:     the comparison by ranks, where runs diverged.
-    tests:     the number of tests that are corrected for.
     units:     what is counted, if not seeds: data seeds.
     """
 
@@ -224,14 +217,8 @@ def p_text(p: float) -> str:
 
 
 def smallest_share(n: int, others: int, level: float) -> float | None:
-    """The smallest share of pairs, in which a row of n runs is better than another one, that is significant.
-
-    Args:
-        level: of both sides together.
-
-    Returns:
-        None where even a row that is better in all pairs is not significantly better.
-    """
+    """The smallest share of pairs, in which a row of n runs is better than another one, that is significant at a level
+    of both sides together; None where even a row that is better in all pairs is not."""
     shares = _shares_of_sums([2 * rank for rank in range(1, n + others + 1)], n)
     tails = shares[::-1].cumsum()[::-1]
     significant = ((2 * tails <= level) & (shares > 0)).nonzero()[0]
@@ -270,7 +257,7 @@ def _shares_of_sums(ranks: Sequence[int], n: int) -> "np.ndarray":
 class ClaimedRange:
     """A range of differences, row - than, in the unit of the column; one end may be infinite.
 
-    is_open: whether an end is no part of the range: a difference of zero is no difference in a direction.
+    is_open: an end is no part of the range: a difference of zero is no difference in a direction.
     """
 
     low: float

@@ -40,11 +40,7 @@ class _Counted(NamedTuple):
 
 
 def recorded_lengths(run: FoundRun, metric: str) -> Iterator[tuple[int, int | None, str, float]]:
-    """First and last length, name and number of a metric, for each recorded length.
-
-    Args:
-        metric: of the whole subset (`test/ood/sequence_accuracy`).
-    """
+    """First and last length, name and number of a metric of a whole subset, for each recorded length."""
     for key, value in run.result.get("metrics", {}).items():
         whole, first, last = _length_of(key)
         if whole == metric:
@@ -79,13 +75,10 @@ def length_parts(metric: str, runs: Sequence[FoundRun]) -> list[LengthPart] | No
 
 
 def one_length(parts: Sequence[LengthPart], runs: int) -> LengthPart | None:
-    """The part that carries the mean, if there is one.
+    """The part that carries the mean over so many runs, if there is one.
 
     It has more than half of the right answers, and twice its share of the test examples or more. Where a run has fewer
     than ten right answers in the mean, there is none.
-
-    Args:
-        runs: number of runs that the parts are over.
     """
     right = math.fsum(part.examples * part.mean / 100 for part in parts)
     if right < FEWEST_RIGHT * runs:
@@ -204,18 +197,15 @@ def warnings(cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
         if (part := cell.one_length) and part.right is not None
     ]
     unsized = [cell for cell in shares if cell.mean is not None and cell.examples is None]
-    whole = [cell for cell in shares if cell.by_length is None and _has_lengths(cell, runs)]
+    whole = []
+    for cell in (cell for cell in shares if cell.by_length is None):
+        recorded = (part for run in cell.measured(runs) for part in recorded_lengths(run, cell.column.metric))
+        whole += [cell] if len({(first, last) for first, last, *_ in recorded}) > 1 else []
     why = "result.json lacks the number of test examples or tokens, or runs of one cell have different numbers"
     lines = [f"no test set error, because {why}: {_named(unsized)}"] if unsized else []
     lines += [f"one length carries the mean: {'; '.join(carried)}"] if carried else []
     why = "result.json has no numbers of test examples that fit"
     return [*lines, f"no breakdown by length, because {why}: {_named(whole)}"] if whole else lines
-
-
-def _has_lengths(cell: Cell, runs: Mapping[str, FoundRun]) -> bool:
-    """Whether the metric of a cell was recorded over several lengths."""
-    metric = cell.column.metric
-    return len({key[:2] for run in cell.measured(runs) for key in recorded_lengths(run, metric)}) > 1
 
 
 def _named(cells: Iterable[Cell]) -> str:
