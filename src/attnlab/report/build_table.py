@@ -25,7 +25,7 @@ from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import FoundRun, grouped, meets, runs_by_row, short_name
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import with_test_sets
-from attnlab.report.table_types import Table, TableError, cell_of, column_of
+from attnlab.report.table_types import Table, TableError, cell_of
 
 
 def columns_of(report: Report) -> list[Column]:
@@ -41,7 +41,8 @@ def columns_of(report: Report) -> list[Column]:
         known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
         if not known or not isinstance(parts.get("metric"), str):
             raise TableError(f"report.columns.{name}={show(value)}: expected a metric, or metric: ... and where: ...")
-        columns.append(column_of(str(name), parts["metric"], parts.get("where")))
+        unit = unit_of(parts["metric"]).name
+        columns.append(Column(str(name), parts["metric"], unit, dict(parts.get("where") or {})))
     return columns
 
 
@@ -129,7 +130,7 @@ def _with_average(
     averaged = [column for column in columns if column.name in average.of]
     if len(units := {column.unit for column in averaged}) > 1:
         raise TableError(f"report.average.of: {listed(sorted(units))} have no mean in common")
-    column = column_of(average.name, averaged[0].metric, of=average.of)
+    column = Column(average.name, averaged[0].metric, averaged[0].unit, of=list(average.of))
     for row, of_row in cells.items():
         if of_row.keys() >= set(average.of):
             parts = [of_row[name] for name in average.of]

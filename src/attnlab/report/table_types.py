@@ -4,14 +4,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import ConfigError, UserError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import task_and_split
-from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
+from attnlab.learn.metric_units import OF_RUNS, lower_is_better
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
@@ -22,11 +21,6 @@ from attnlab.report.statistics.differences import sd
 
 class TableError(UserError):
     """A table that would be wrong or empty; one sentence says why."""
-
-
-def column_of(name: str, metric: str, where: Mapping[str, Any] | None = None, of: Sequence[str] = ()) -> Column:
-    """The column of a metric, with its unit."""
-    return Column(name, metric, unit_of(metric).name, dict(where or {}), list(of))
 
 
 def cell_of(
@@ -60,10 +54,7 @@ def cell_of(
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of a report; `cells[row]` lacks a column where the experiment has no such run.
-
-    answers: to the hypotheses of the report, once they are known.
-    """
+    """Cells of a report; `cells[row]` lacks a column where the experiment has no such run."""
 
     report: Report
     columns: Sequence[Column]
@@ -94,7 +85,6 @@ class Table:
         return [spread for spread in spreads if spread is not None]
 
     def finished(self) -> list[FoundRun]:
-        """The finished runs."""
         return [run for run in self.runs if run.state == "finished"]
 
     def row_runs(self) -> list[RowRuns]:
@@ -119,10 +109,7 @@ class Table:
 
     @property
     def highlight(self) -> str | None:
-        """The row that is strongest in figures: named by the report, else of its first hypothesis; None without both.
-
-        A report that is narrowed to other rows has none.
-        """
+        """The row that is strongest in figures, if the table has it: of the report, else of its first hypothesis."""
         named = self.report.highlight or next((claim.row for claim in self.report.hypotheses), None)
         return named if named in self.cells else None
 
@@ -135,26 +122,21 @@ class Table:
         if against is not None:
             self.require_row(f"against={against}", against)
         named = self.cells[against] if against is not None else {}
-        first: dict[tuple[str, str], Cell] = {}
-        for cell in self.each():
-            if cell.values:
-                first.setdefault((cell.column.name, self._task(cell)), cell)
-        bases = (
-            (cell, named.get(cell.column.name) or first.get((cell.column.name, self._task(cell))))
+        places = [
+            (cell, (cell.column.name, task_and_split(self.by_folder[str(cell.seeds[0].folder)].config)))
             for cell in self.each()
-        )
+        ]
+        first: dict[tuple[str, str], Cell] = {}
+        for cell, place in places:
+            if cell.values:
+                first.setdefault(place, cell)
+        bases = ((cell, named.get(cell.column.name) or first.get(place)) for cell, place in places)
         pairs = [(cell, base) for cell, base in bases if base is not None and base.row != cell.row]
-        tests = sum(
-            pair.is_tested
-            for cell, base in pairs
-            if cell.column.metric not in OF_RUNS
-            and (pair := paired_on_data(cell.seeds, base.seeds, cell.column.metric)) is not None
-        )
+        tests = 0
+        for cell, base in pairs:
+            pair = paired_on_data(cell.seeds, base.seeds, cell.column.metric)
+            tests += pair is not None and pair.is_tested and cell.column.metric not in OF_RUNS
         return [made for pair in pairs if (made := _comparison(*pair, tests)) is not None]
-
-    def _task(self, cell: Cell) -> str:
-        """Task and split of the runs of a cell."""
-        return task_and_split(self.by_folder[str(cell.seeds[0].folder)].config)
 
 
 def _comparison(cell: Cell, base: Cell, tests: int) -> Comparison | None:

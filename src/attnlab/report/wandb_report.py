@@ -17,10 +17,9 @@ LOGGED = ("rows", "comparisons", "figures")
 
 
 def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
-    """Logs a folder of `report.py` to wandb.
+    """Logs a folder of `report.py`, with report.json and the pictures it lists, to wandb.
 
     Args:
-        folder: holds report.json and the pictures it lists.
         options: wandb_online sends it; otherwise it is kept for `wandb sync`.
         runs_root: paths.runs, which holds the wandb folder of the training runs.
 
@@ -51,7 +50,7 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
     except (OSError, RuntimeError, wandb.Error) as error:
         raise RunError(f"wandb did not start ({error}); the report lies in {folder}") from None
     with run:
-        run.log(_tables(report) | _figures(report, folder))
+        run.log(_tables_and_figures(report, folder))
         # wandb's table of runs shows one mean per cell: ours/linear/ood
         means = {f"ours/{cell.row}/{cell.column.name}": cell.mean for cell in report.each()}
         run.summary.update({name: mean for name, mean in means.items() if mean is not None})
@@ -61,24 +60,18 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
     return f"wandb: {url}" if sent else f"wandb: {folder_of_run}; send it with: {send}"
 
 
-def _tables(report: ReportFile) -> dict[str, Any]:
+def _tables_and_figures(report: ReportFile, folder: Path) -> dict[str, Any]:
+    """The tables with a line, and the pictures that exist."""
     import wandb
 
     compared = [{key: value for key, value in asdict(pair).items() if key != "seeds"} for pair in report.comparisons]
     tables = {"table": cell_lines(report), "seeds": seed_lines(report), "comparisons": compared}
-    return {
+    logged: dict[str, Any] = {
         name: wandb.Table(columns=list(lines[0]), data=[list(line.values()) for line in lines])
         for name, lines in tables.items()
         if lines
     }
-
-
-def _figures(report: ReportFile, folder: Path) -> dict[str, Any]:
-    """The pictures of the report that exist."""
-    import wandb
-
-    return {
-        f"figures/{Path(figure.file).stem}": wandb.Image(str(folder / figure.file), caption=figure.caption)
-        for figure in report.figures
-        if (folder / figure.file).exists()
-    }
+    for figure in report.figures:
+        if (file := folder / figure.file).exists():
+            logged[f"figures/{file.stem}"] = wandb.Image(str(file), caption=figure.caption)
+    return logged

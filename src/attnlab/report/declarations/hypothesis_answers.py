@@ -4,7 +4,7 @@ All intervals and p-values are corrected by Bonferroni's method over all hypothe
 its runs were begun under, also those without runs and those that were removed or changed since.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from attnlab.config.message_text import counted, listed
@@ -21,7 +21,6 @@ from attnlab.report.declarations.declared_runs import (
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_statistics import fisher, reaches
 from attnlab.report.report_record import Column
-from attnlab.report.runs.read_runs import FoundRun
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (
     FEWEST,
@@ -29,7 +28,6 @@ from attnlab.report.statistics.differences import (
     REFUTED,
     SUPPORTED,
     UNDECIDED,
-    ClaimedRange,
     bonferroni,
     claimed_range,
     interval,
@@ -78,22 +76,18 @@ def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
         answer = _of_difference(answer, table, claim, column, seeds, tests)
         mixed = mixed_seeds(table, column.name, rows) if answer.low is not None else ""
         answer = replace(answer, reason="; ".join(filter(None, [answer.reason, mixed])))
-    if barred := _barred(table, seeds, runs):
-        answer = replace(answer, verdict=UNDECIDED, reason=f"{barred}: no verdict; {answer.reason}")
+    # why runs give no verdict, whatever their numbers
+    barred = [seeds.lacking] if seeds.lacking else []
+    if debug := {f"debug={run.config['debug']}" for run in runs if run.config.get("debug")}:
+        barred.append(f"runs of {listed(sorted(debug))}")
+    if table.report.best_over and table.report.chosen_by is None:
+        barred.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
+    if barred:
+        answer = replace(answer, verdict=UNDECIDED, reason=f"{'; '.join(barred)}: no verdict; {answer.reason}")
     chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
     counts = [f"{row.row} {row.started}/{row.diverged}/{row.used}" for row in seeds.runs]
     reasons = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/tested: {', '.join(counts)}"]
     return replace(answer, reason="; ".join(reasons))
-
-
-def _barred(table: Table, seeds: ComparedSeeds, runs: Sequence[FoundRun]) -> str:
-    """Why runs give no verdict, whatever their numbers, in words; empty where they may."""
-    reasons = [seeds.lacking] if seeds.lacking else []
-    if debug := {f"debug={run.config['debug']}" for run in runs if run.config.get("debug")}:
-        reasons.append(f"runs of {listed(sorted(debug))}")
-    if table.report.best_over and table.report.chosen_by is None:
-        reasons.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
-    return "; ".join(reasons)
 
 
 def _in_words(claim: Hypothesis, name: str) -> str:
@@ -134,7 +128,12 @@ def _of_difference(
     if decided == UNDECIDED:
         reasons.append(undecided_text(pair, claim, claimed, unit))
     unlearned = _unlearned(table, column, seeds, tests)
-    says_nothing = _is_of_equal_rows(decided, claim, claimed, unlearned)
+    # rows that have learned nothing are equal, whatever they are, so that a verdict that equal rows have says nothing
+    ours, theirs = (row in unlearned for row in (claim.row, claim.other))
+    of_equal_rows = decided != UNDECIDED and (decided == SUPPORTED) == claimed.holds(0.0)
+    # a row that is not worse than another one may be compared with one that has learned nothing
+    either = ours or (claim.not_worse_by is None and theirs)
+    says_nothing = of_equal_rows and ((ours and theirs) if decided == REFUTED else either)
     if says_nothing or len(unlearned) == len(seeds.rows):
         reasons.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
         decided = UNDECIDED if says_nothing else decided
@@ -174,16 +173,6 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
             else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
         )
     return replace(answer, verdict=decided, reason="; ".join(reasons), p=p, corrected=corrected)
-
-
-def _is_of_equal_rows(decided: str, claim: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
-    """Whether a verdict is one that equal rows have, of rows that have learned nothing, which are equal whatever they
-    are; a row that is not worse than another one may be compared with one that has learned nothing."""
-    if decided == UNDECIDED or (decided == SUPPORTED) != claimed.holds(0.0):
-        return False
-    if decided == REFUTED:
-        return claim.row in unlearned and claim.other in unlearned
-    return claim.row in unlearned or (claim.not_worse_by is None and claim.other in unlearned)
 
 
 def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> dict[str, str]:
