@@ -35,8 +35,7 @@ from typing import Any, TextIO
 import yaml
 
 from attnlab.data.files.fetch import DataError
-from attnlab.report.runs.read_runs import DIVERGED
-from attnlab.report.runs.run_archives import unpack
+from attnlab.report.runs.read_runs import DIVERGED, unpack
 from attnlab.run import run_lock
 
 HERE = Path(__file__).resolve().parent

@@ -16,7 +16,7 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, sha256_of
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.report.page.readme import PictureError, read_pixels
+from attnlab.report.page.sections import PictureError, read_pixels
 from attnlab.report.report_record import ReportError, read_report
 
 FAULTS: dict[str, Callable[[Path], Any]] = {

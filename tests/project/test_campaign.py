@@ -21,7 +21,7 @@ from support.written_runs import a_run
 from attnlab.config.job_config import compose_config
 from attnlab.data.files.fetch import DataError
 from attnlab.report.cli import report_main
-from attnlab.report.runs.run_archives import unpack
+from attnlab.report.runs.read_runs import unpack
 
 PRESET = """# @package _global_
 # Claim: none; for a test

@@ -14,7 +14,7 @@ from attnlab.config.report_block import Hypothesis, Report
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.declarations.hypothesis_answers import answers
+from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_notes import notes
 from attnlab.report.runs.read_runs import DIVERGED

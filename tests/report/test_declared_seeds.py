@@ -13,8 +13,7 @@ from attnlab.config.report_block import Hypothesis, Report
 from attnlab.config.sweep import check_command
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
-from attnlab.report.declarations.declared_runs import left_out
-from attnlab.report.declarations.hypothesis_answers import answers
+from attnlab.report.hypothesis_answers import answers, left_out
 from attnlab.report.report_notes import notes
 from attnlab.report.runs.read_runs import DIVERGED, look
 from attnlab.report.table_types import Table

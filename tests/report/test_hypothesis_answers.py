@@ -22,7 +22,7 @@ from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.reporter import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
-from attnlab.report.declarations.hypothesis_answers import answers
+from attnlab.report.hypothesis_answers import answers
 from attnlab.report.runs.read_runs import DIVERGED, FoundRun
 from attnlab.report.statistics.differences import claimed_range
 from attnlab.report.table_types import Table

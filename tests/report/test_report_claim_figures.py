@@ -21,9 +21,9 @@ from attnlab.config.report_block import Hypothesis, Picture, Report, Success, Ta
 from attnlab.plots import style
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.failures.count_failures import uneven_spreads
 from attnlab.report.figures.draw_figures import draw
+from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_notes import flow_line

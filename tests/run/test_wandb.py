@@ -26,7 +26,7 @@ from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.training_module import TrainingModule
-from attnlab.report.wandb_report import log_report
+from attnlab.report.table_writers import log_report
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
 from attnlab.run.wandb_mirror import WandbMirror, _remove_earlier, import_wandb, open_run
 

@@ -111,7 +111,7 @@ class RowRuns(Record):
 class HypothesisAnswer(Record):
     """A declared hypothesis, in words (`claim`, empty in older files), and its answer.
 
-    verdict:  supported, refuted or undecided (`report.declarations.hypothesis_answers`); older files have other words.
+    verdict:  supported, refuted or undecided (`report.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
     declared: whether the runs were begun under this hypothesis, in words.
     difference, low, high: None where runs are compared by ranks, and for failures; the interval is corrected.

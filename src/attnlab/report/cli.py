@@ -20,13 +20,13 @@ from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.metric_units import headlines
 from attnlab.report import report_record as records
 from attnlab.report.build_table import make_table
-from attnlab.report.declarations.hypothesis_answers import answers
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.report.failures.count_failures import count_failures, uneven_spreads
+from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.runs.run_archives import unpacked_archives
+from attnlab.report.runs.read_runs import unpacked_archives
 from attnlab.report.runs.select_runs import (
     RunSelection,
     plain_report,
@@ -36,7 +36,16 @@ from attnlab.report.runs.select_runs import (
     spent_runs,
 )
 from attnlab.report.table_types import Table
-from attnlab.report.table_writers import cell_lines, csv_text, latex, markdown, print_report, record, seed_lines
+from attnlab.report.table_writers import (
+    cell_lines,
+    csv_text,
+    latex,
+    log_report,
+    markdown,
+    print_report,
+    record,
+    seed_lines,
+)
 from attnlab.run.named_runs import folder_words
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -182,8 +191,6 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
         write_text(out / name, text, ELSEWHERE)
     print(f"written to {out}: {', '.join([*texts, *(figure.file for figure in figures)])}")
     if options.logger != "csv":
-        from attnlab.report.wandb_report import log_report
-
         # a glob may find runs of others: the wandb folder is the user's own
         runs = selection.root if options.runs is None else compose_config([])["paths"]["runs"]
         print(log_report(out, LoggerOptions(name=options.logger), Path(runs)))

@@ -1,19 +1,22 @@
-"""Writers of a report: terminal, markdown, LaTeX, and flat lines for csv files and wandb."""
+"""Writers of a report: terminal, markdown, LaTeX, flat lines for csv files, wandb."""
 
 import csv
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnlab.config.message_text import table_console
+from attnlab.config.message_text import command_line, table_console
+from attnlab.config.schema import LoggerOptions
 from attnlab.learn.metric_units import label
 from attnlab.plots.csv_text import csv_cell
 from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome
 from attnlab.report.published_numbers import Value
+from attnlab.report.report_record import ReportError, ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import short_name
 from attnlab.report.table_types import Table
 from attnlab.report.text_tables import (
@@ -29,6 +32,8 @@ from attnlab.report.text_tables import (
     report_parts,
     shortcut_rows,
 )
+from attnlab.run.run_folder import RunError
+from attnlab.run.wandb_mirror import import_wandb, open_run
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -235,3 +240,68 @@ def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({head: csv_cell(value) for head, value in line.items()} for line in lines)
     return text.getvalue()
+
+
+LOGGED = ("rows", "comparisons", "figures")
+"""fields of a report that are logged as tables and pictures, not as configuration"""
+
+
+def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
+    """Logs a folder of `report.py`, with report.json and the pictures it lists, to wandb.
+
+    Args:
+        options: wandb_online sends it; otherwise it is kept for `wandb sync`.
+        runs_root: paths.runs, which holds the wandb folder of the training runs.
+
+    Returns:
+        a sentence: where the wandb run is, and the command that sends it.
+
+    Raises:
+        RunError: no report, not logged in, or wandb cannot start.
+    """
+    file = folder / "report.json"
+    try:
+        report = read_report(file)
+    except ReportError as error:
+        raise RunError(f"{file} cannot be read ({error}); write it with python report.py experiment=...") from None
+    wandb = import_wandb(runs_root)
+    published = report.published.table if report.published else None
+    try:
+        run = open_run(
+            folder,
+            runs_root,
+            options,
+            group="report",
+            job_type="report",
+            name=report.experiment,
+            tags=["report", *([published[:64]] if published else [])],
+            config={key: value for key, value in json.loads(report_text(report)).items() if key not in LOGGED},
+        )
+    except (OSError, RuntimeError, wandb.Error) as error:
+        raise RunError(f"wandb did not start ({error}); the report lies in {folder}") from None
+    with run:
+        run.log(_tables_and_figures(report, folder))
+        # wandb's table of runs shows one mean per cell: ours/linear/ood
+        means = {f"ours/{cell.row}/{cell.column.name}": cell.mean for cell in report.each()}
+        run.summary.update({name: mean for name, mean in means.items() if mean is not None})
+        folder_of_run, url = Path(run.dir).parent, run.url
+    sent = options.name == "wandb_online"
+    send = command_line("wandb sync", str(folder_of_run))
+    return f"wandb: {url}" if sent else f"wandb: {folder_of_run}; send it with: {send}"
+
+
+def _tables_and_figures(report: ReportFile, folder: Path) -> dict[str, Any]:
+    """The tables with a line, and the pictures that exist."""
+    import wandb
+
+    compared = [{key: value for key, value in asdict(pair).items() if key != "seeds"} for pair in report.comparisons]
+    tables = {"table": cell_lines(report), "seeds": seed_lines(report), "comparisons": compared}
+    logged: dict[str, Any] = {
+        name: wandb.Table(columns=list(lines[0]), data=[list(line.values()) for line in lines])
+        for name, lines in tables.items()
+        if lines
+    }
+    for figure in report.figures:
+        if (file := folder / figure.file).exists():
+            logged[f"figures/{file.stem}"] = wandb.Image(str(file), caption=figure.caption)
+    return logged

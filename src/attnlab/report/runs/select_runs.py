@@ -126,7 +126,7 @@ def select_glob(
 
     Args:
         words: `key=value` or `key=value,value`: only runs with one of these values.
-        unpacked: a folder with the runs of archives that the glob matches (`run_archives.unpacked_archives`).
+        unpacked: a folder with the runs of archives that the glob matches (`unpacked_archives`).
 
     Raises:
         ConfigError: a word that no run meets.
