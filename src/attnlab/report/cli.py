@@ -116,11 +116,7 @@ def report_main(argv: Sequence[str]) -> int:
 
 
 def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
-    """The options of report.py, and the words that narrow an experiment.
-
-    Raises:
-        ConfigError: names every problem.
-    """
+    """The options of report.py, and the words that narrow an experiment."""
     argv = [word for word in argv if word not in SWEEP]
     folders = folder_words(argv, ("runs", "diagnose"))
     line = read_options(ReportOptions, argv, folders)

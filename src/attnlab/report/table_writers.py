@@ -149,11 +149,7 @@ def _tex(text: str) -> str:
 
 
 def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> records.ReportFile:
-    """The report of a table; runs are named by the ends of their folders.
-
-    Args:
-        more: the fields of `ReportFile` that are not in the table.
-    """
+    """The report of a table, with more fields of `ReportFile`; runs are named by the ends of their folders."""
 
     def stored(cell: records.Cell) -> records.Cell:
         seeds = [replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds]

@@ -49,7 +49,7 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
         the files written, below `out`, with a csv for each picture: `locality.png`, `norms_linear_seed0_seed2.png`.
 
     Raises:
-        RunError: no run, no weights, or no such subset or example; DataError: data cannot be had.
+        RunError, DataError: as `Diagnosis.draw`.
     """
     diagnosis = Diagnosis({})
     if quantity in ("locality", "gradients"):

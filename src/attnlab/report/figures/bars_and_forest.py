@@ -147,12 +147,8 @@ def _draw_parts(axis: Axes, table: Table, column: Column, rows: Mapping[str, lis
 
 
 class ForestLine(NamedTuple):
-    """A hypothesis as it is drawn.
-
-    unit:      of its column.
-    claimed:   the range of differences; None for a hypothesis on failures.
-    published: the difference of the published numbers of both rows; None where a row has none.
-    """
+    """A hypothesis as it is drawn: its answer, the unit of its column, the claimed range of differences (None for
+    failures), and the difference of the published numbers of both rows (None where a row has none)."""
 
     answer: HypothesisAnswer
     unit: str
@@ -200,7 +196,6 @@ def forest(table: Table) -> Drawn:
 
 
 def _forest_line(table: Table, hypothesis: Hypothesis, answer: HypothesisAnswer) -> ForestLine:
-    """A hypothesis with its published effect."""
     column = next(column for column in table.columns if column.name == answer.column)
     if hypothesis.fails_less_than:
         return ForestLine(answer, column.unit, None, None)

@@ -26,12 +26,10 @@ KINDS: Mapping[str, Callable[[Table, Picture], Drawn]] = {
 
 
 def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[Path, str]]:
-    """Draws one picture of a report; returns the files and their captions.
-
-    A caption has the report's title, what the marks mean, and which runs have none.
+    """Draws one picture of a report into its folder; returns the files and their captions: the report's title, what the
+    marks mean, and which runs have none.
 
     Args:
-        out: the report's folder.
         number: of the picture in the report; part of the file's name if a kind comes twice.
 
     Raises:

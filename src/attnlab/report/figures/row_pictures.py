@@ -50,10 +50,9 @@ def marks_note(table: Table, several: str, alone: str) -> str:
 def row_panels(
     rows: Sequence[str], number: int, note: str, labels: Sequence[str] = (), bold: str | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of some panels with a line for each row, at y = 0, 1, ... from the top, and its name at the left.
+    """A figure of so many panels with a line for each row, at y = 0, 1, ... from the top, and its name at the left.
 
     Args:
-        number: of panels.
         note, labels: of the legend.
         bold: the row with a bold name.
 

@@ -157,10 +157,7 @@ class FoundRun:
 
 
 def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
-    """Reads one run folder.
-
-    Args:
-        expected: the configuration it should have; None = any.
+    """Reads one run folder, which should have the expected configuration; None = any.
 
     Raises:
         Unreadable: its configuration cannot be read, and none is expected.
@@ -320,11 +317,7 @@ BELOW = f"seed*{SUFFIX}"
 
 @contextmanager
 def unpacked_archives(pattern: str | None) -> Iterator[Path | None]:
-    """A temporary folder with the runs of all archives at or below the paths that a glob matches; None without any.
-
-    Raises:
-        DataError: as `unpack`.
-    """
+    """A temporary folder with the runs of all archives at or below the paths that a glob matches; None without any."""
     archives: set[Path] = set()
     for path in matched_paths(pattern) if pattern else ():
         archives |= set(path.rglob(BELOW)) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
