@@ -13,7 +13,6 @@ from attnlab.config.report_block import Success
 from attnlab.learn.metric_units import OF_RUNS, SHARE, as_float, label, number, unit_of
 from attnlab.report.analysis_record import (
     DATA_SEEDS,
-    HypothesisAnswer,
     RowSuccess,
     SpentRuns,
     SuccessReport,
@@ -87,11 +86,6 @@ def each_seed(cell: Cell) -> str:
     return ", ".join(number(value, cell.column.unit) for value in cell.values.values()) or NONE
 
 
-def _extreme(cell: Cell, extreme: tuple[int | str, float] | None) -> str:
-    """The best or worst number of a cell: `49.5 (seed 3)`."""
-    return f"{number(extreme[1], cell.column.unit)} (seed {extreme[0]})" if extreme else NONE
-
-
 def published(cell: Cell) -> str:
     """The published value with its spread: `46.9 ± 1.2`."""
     known, unit = cell.published, cell.column.unit
@@ -157,11 +151,15 @@ def glance(report: ReportFile) -> TextTable:
 def cell_by_cell(report: ReportFile) -> TextTable:
     """A line for every cell: ours, every seed, the error of the test set if a cell has one and, if anything was
     published, the comparison."""
+
+    def extreme(cell: Cell, end: tuple[int | str, float] | None) -> str:
+        return f"{number(end[1], cell.column.unit)} (seed {end[0]})" if end else NONE
+
     columns: list[tuple[str, Callable[[Cell], str]]] = [
         ("ours ± sd (seeds)", mean_and_sd),
         ("each seed", each_seed),
-        ("best", lambda cell: _extreme(cell, cell.best)),
-        ("worst", lambda cell: _extreme(cell, cell.worst)),
+        ("best", lambda cell: extreme(cell, cell.best)),
+        ("worst", lambda cell: extreme(cell, cell.worst)),
     ]
     if any(cell.test_set_error is not None for cell in report.each()):
         columns += [("test set ±", lambda cell: _number(cell.test_set_error, cell.column.unit, like=cell.mean))]
@@ -181,8 +179,14 @@ def report_parts(report: ReportFile) -> list[Part]:
     """The parts with a content, the answers to hypotheses first."""
     success, differences, (about, by_length) = report.success, difference_tables(report), length_tables(report)
     tested = any(pair.p is not None and pair.difference is not None for pair in report.comparisons)
+    answers, lines = report.hypotheses or [], []
+    for answer in answers:
+        reasons = "; ".join(filter(None, [answer.reason, answer.declared]))
+        lines.append(f"{answer.verdict}: {answer.words} ({reasons})")
+    # where one was tested, also the assumption behind the test
+    lines += [NORMAL] if any(answer.p is not None and answer.low is not None for answer in answers) else []
     parts = [
-        Part(HYPOTHESES, _answer_lines(report.hypotheses or [])),
+        Part(HYPOTHESES, lines),
         Part("Failures", success.notes, failure_tables(success)) if success else Part("Failures"),
         Part("Accuracy by length", [], by_length, about),
         Part("Differences over seeds", [NORMAL] if tested else [], differences, OF_DIFFERENCES if differences else ""),
@@ -192,15 +196,6 @@ def report_parts(report: ReportFile) -> list[Part]:
         Part("Tuning budget", budget_lines(report.budget or [])),
     ]
     return [part for part in parts if part.lines or part.tables or part.about]
-
-
-def _answer_lines(answers: Sequence[HypothesisAnswer]) -> list[str]:
-    """A sentence for each hypothesis and its answer; where one was tested, also on the assumption behind the test."""
-    lines = [
-        f"{answer.verdict}: {answer.words} ({'; '.join(filter(None, [answer.reason, answer.declared]))})"
-        for answer in answers
-    ]
-    return [*lines, NORMAL] if any(answer.p is not None and answer.low is not None for answer in answers) else lines
 
 
 def failure_tables(report: SuccessReport) -> list[TextTable]:

@@ -81,10 +81,7 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
         validation=success.validation,
         against=base,
         rows=[_line(success, row, fishers, ranks) for row in rows],
-        notes=[
-            *notes,
-            *_notes(success, table, rows),
-        ],
+        notes=[*notes, *_notes(success, table, rows)],
     )
 
 

@@ -99,10 +99,10 @@ class Page:
         roots: folders that are searched, by what they hold in words.
 
     Attributes:
-        reports: sections of reports, root by root, in the order of their experiments' names.
+        reports: root by root, in the order of their experiments' names.
         others: diagnoses and texts that belong to no report.
         skipped: sentences on files that cannot be shown.
-        pictures: how many pictures are on the page.
+        pictures: how many are on the page.
     """
 
     def __init__(self, out: Path, roots: Mapping[str, Path]) -> None:
@@ -172,10 +172,14 @@ class Page:
                 self.skipped.append(f"skipped {file}: {error}; write it again with python report.py experiment=...")
         if (folder / "README.md").exists():
             try:
-                title, text = split_title(read_regular(folder / "README.md", LARGEST).decode())
+                text = read_regular(folder / "README.md", LARGEST).decode()
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or error
                 self.skipped.append(f"skipped {folder / 'README.md'}: {why}")
+            else:
+                text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
+                if heading := re.match(r"#\s+(.+)\n?", text):
+                    title, text = heading[1].strip(), text[heading.end() :]
         return report, title, text
 
     def _picture(self, file: Path, folder: Path, caption: str) -> Picture:
@@ -245,26 +249,13 @@ def read_pixels(file: Path, folder: Path) -> Pixels:
     return Pixels(uri, width, height, caption_in(content))
 
 
-def split_title(text: str) -> tuple[str | None, str]:
-    """The first heading of a text, and the rest without comments."""
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
-    heading = re.match(r"#\s+(.+)\n?", text)
-    return (heading[1].strip(), text[heading.end() :]) if heading else (None, text)
-
-
 def linked(target: Path, page: Path) -> str:
     """The link to a file from the page."""
     return quote(os.path.relpath(target, page.parent).replace(os.sep, "/"))
 
 
 def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Markup, set[Path]]:
-    """Markdown as HTML, with raw HTML shown as text, and the pictures in it.
-
-    Args:
-        folder: the folder of the text, where its links start.
-        page: the file of the page.
-        lower: how many levels headings go down.
-    """
+    """The markdown of a folder as HTML, raw HTML shown as text, headings some levels lower; and its pictures."""
     from markdown_it import MarkdownIt
 
     reader, pictures = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table"), set()
@@ -275,22 +266,18 @@ def rendered(text: str, folder: Path, page: Path, lower: int) -> tuple[Markup, s
         elif token.type == "th_open":
             token.attrSet("scope", "col")
         elif token.type == "link_open":
-            token.attrSet("href", _from_page(str(token.attrGet("href")), folder, page))
+            target = str(token.attrGet("href"))
+            # links that are no files stay
+            if not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#|/", target):
+                file, mark, part = target.partition("#")
+                token.attrSet("href", linked(folder / unquote(file), page) + mark + part)
         elif token.type == "image":
-            file = (folder / unquote(str(token.attrGet("src")))).resolve()
+            image = (folder / unquote(str(token.attrGet("src")))).resolve()
             try:
-                token.attrSet("src", read_pixels(file, folder).uri)
-                pictures.add(file)
+                token.attrSet("src", read_pixels(image, folder).uri)
+                pictures.add(image)
             except PictureError:
                 token.type, token.content = "text", f"[picture: {token.content}]"
     html = reader.renderer.render(tokens, reader.options, {})
     html = html.replace("<table>", '<div class="scroll" role="region" aria-label="table" tabindex="0"><table>')
     return Markup(html.replace("</table>", "</table></div>")), pictures
-
-
-def _from_page(target: str, folder: Path, page: Path) -> str:
-    """A link of the text as seen from the page; links that are no files stay."""
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#|/", target):
-        return target
-    file, mark, part = target.partition("#")
-    return linked(folder / unquote(file), page) + mark + part
