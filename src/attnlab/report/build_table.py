@@ -29,11 +29,7 @@ from attnlab.report.table_types import Table, TableError, cell_of
 
 
 def columns_of(report: Report) -> list[Column]:
-    """The columns of a report.
-
-    Raises:
-        TableError: a column is neither a metric nor a metric with conditions.
-    """
+    """The columns of a report."""
     columns = []
     for name, value in report.columns.items():
         # not checked yet: a report block takes any values here
@@ -153,11 +149,7 @@ def _averaged(parts: Sequence[ReportSeed | None]) -> ReportSeed:
 
 
 def _published(published: Published | None, row: str, column: Column) -> Value | None:
-    """The published value of a cell.
-
-    Raises:
-        TableError: its unit is not the column's, so that a difference would mean nothing.
-    """
+    """The published value of a cell."""
     value = published.cells.get((row, column.name)) if published else None
     if value is None or published is None:
         return None
@@ -207,9 +199,6 @@ def _choice(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> tuple[list
     """The values with the best mean over common seeds, as tried; this mean, and among which values, in words.
 
     None while no run has a number.
-
-    Raises:
-        TableError: runs are finished and none has the metric, or no seed is common to the values.
     """
     numbers = {
         name: {(run.data_seed, run.seed): value for run in runs if (value := run.value(metric)) is not None}

@@ -80,11 +80,7 @@ Figures of the attentions of a finished or stopped run, and their numbers as csv
 
 
 def diagnose_run(options: DiagnoseOptions, out: Path) -> list[Path]:
-    """Draws one run, or two in the same pictures; returns the files in `out`, a png and a csv for each quantity.
-
-    Raises:
-        RunError: no run, no weights, no such subset or example; DataError: its data cannot be had.
-    """
+    """Draws one run, or two in the same pictures; returns the files in `out`, a png and a csv for each quantity."""
     from attnlab.report.diagnose.run_figures import Diagnosis, NamedRun, run_names
 
     folders = [options.diagnose, *([options.compare] if options.compare else [])]

@@ -47,9 +47,6 @@ def draw_diagnosis(quantity: str, runs: Sequence[NamedRun], out: Path) -> list[P
 
     Returns:
         the files written, below `out`, with a csv for each picture: `locality.png`, `norms_linear_seed0_seed2.png`.
-
-    Raises:
-        RunError, DataError: as `Diagnosis.draw`.
     """
     diagnosis = Diagnosis({})
     if quantity in ("locality", "gradients"):

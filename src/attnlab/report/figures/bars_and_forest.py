@@ -92,9 +92,6 @@ def errors(table: Table) -> Drawn:
 
     Content is right if every token is right when the end is given (`sequence_accuracy_oracle_end`, Newman et al. 2020).
     A right output has right content, so the outputs with a wrong end only are the difference of both shares.
-
-    Raises:
-        TableError: no run has both accuracies.
     """
     columns: dict[str, Column] = {}
     for column in table.columns:
@@ -162,11 +159,7 @@ class ForestLine(NamedTuple):
 
 
 def forest(table: Table) -> Drawn:
-    """A line for each hypothesis: difference, corrected interval, claimed range, published difference and verdict.
-
-    Raises:
-        TableError: there is no hypothesis, none has a number, or there are too many.
-    """
+    """A line for each hypothesis: difference, corrected interval, claimed range, published difference and verdict."""
     asked = zip(table.report.hypotheses, table.answers, strict=True)
     lines = {answer.words: _forest_line(table, hypothesis, answer) for hypothesis, answer in asked}
     if not lines:

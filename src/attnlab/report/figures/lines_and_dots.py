@@ -121,11 +121,7 @@ def _draw_curve(axis: Axes, cells: Mapping[float, Cell], look: Mapping[str, Any]
 
 
 def by_length(table: Table, subset: str | None, metric: str) -> Drawn:
-    """A panel for every row: the mean of its seeds with their range as a band, the oracle rule dashed.
-
-    Raises:
-        TableError: no run has metrics by length.
-    """
+    """A panel for every row: the mean of its seeds with their range as a band, the oracle rule dashed."""
     if not subset:
         tried = [column.metric.rpartition("/")[::2] for column in reversed(table.columns)]
         subset, metric = next((pair for pair in tried if values_by_length(table, *pair)[0]), ("test", "accuracy"))
@@ -181,11 +177,7 @@ def _draw_lengths(axis: Axes, lengths: Mapping[int, list[float]], look: dict[str
 
 
 def training(table: Table, metric: str) -> Drawn:
-    """A metric of metrics.csv over steps: each seed as a thin line, the median of the seeds as a thick one.
-
-    Raises:
-        TableError: no run has logged the metric.
-    """
+    """A metric of metrics.csv over steps: each seed as a thin line, the median of the seeds as a thick one."""
     rows: dict[str, list[dict[int, float]]] = defaultdict(list)
     left_out = 0
     for run in table.finished():
@@ -220,11 +212,7 @@ def training(table: Table, metric: str) -> Drawn:
 
 def time_to_success(table: Table) -> Drawn:
     """The share of each row's runs that have reached the threshold, over steps: 1 - Kaplan and Meier's estimate, with a
-    tick at the end of each run without success.
-
-    Raises:
-        TableError: the experiment declares no success or no validation, or no run has logged it.
-    """
+    tick at the end of each run without success."""
     success = table.report.success
     if success is None or success.validation is None:
         raise TableError(f"the experiment has no report.success{'' if success is None else '.validation'}")
@@ -262,11 +250,7 @@ def _draw_times(axis: Axes, times: Times, end: float, shift: float, look: dict[s
 
 def iid_ood(table: Table, metric: str | None) -> Drawn:
     """A dot for each run, out of distribution over in distribution: all rows in one panel, or each in a panel of its
-    own before the others in grey.
-
-    Raises:
-        TableError: no column of a test set other than test/iid whose runs have the same metric of test/iid.
-    """
+    own before the others in grey."""
     found = {column.name: points for column in table.columns if (points := _iid_and_ood(table, column))}
     if not found:
         raise TableError("no column of test/ood (or another test subset) has runs with the same metric of test/iid")
@@ -341,11 +325,7 @@ class Pair(NamedTuple):
 
 def pairs(table: Table, metric: str | None) -> Drawn:
     """A panel for each pair of rows, with a line between the numbers of each common seed: the rows of the hypotheses;
-    without any, or with a metric, every row beside the first one of its task.
-
-    Raises:
-        TableError: there are no two rows with a common seed, too many pairs, or no such column.
-    """
+    without any, or with a metric, every row beside the first one of its task."""
     asked = [(claim.column, claim.than, claim.row) for claim in table.report.hypotheses if claim.column and claim.than]
     if metric is not None or not asked:
         known = [column for column in table.columns if any(cell.values for cell in table.each(column))]

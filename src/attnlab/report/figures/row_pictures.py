@@ -55,9 +55,6 @@ def row_panels(
     Args:
         note, labels: of the legend.
         bold: the row with a bold name.
-
-    Raises:
-        TableError: more rows than a picture has.
     """
     if len(rows) > MOST_ROWS:
         raise TableError(f"{len(rows):,} rows, and a picture has at most {MOST_ROWS}; name fewer runs or rows")
@@ -155,11 +152,7 @@ def limits(values: Sequence[float], column: Column) -> tuple[float, float]:
 
 
 def shown_column(name: str | None, columns: Sequence[Column]) -> Column:
-    """The column that a picture names with `metric:`, else the last of some columns.
-
-    Raises:
-        TableError: no such column.
-    """
+    """The column that a picture names with `metric:`, else the last of some columns."""
     named = [column for column in columns if name in (None, column.name)]
     if not named:
         raise TableError(f"figures: metric={name}: no such column; columns: {listed(known.name for known in columns)}")
