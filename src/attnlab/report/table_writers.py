@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
 NOTHING = (None, None)
+IN_LINES = ("difference", "difference_in_sd", "examples", "test_set_error")
+OF_FAILURES = {"failed": "failed", "counted": "n", "failed_low": "low", "failed_high": "high"}
 OUTCOME = tuple(part.name for part in fields(RunOutcome) if part.name != "seed")
 
 
@@ -183,9 +185,7 @@ def cell_lines(report: records.ReportFile) -> list[dict[str, Any]]:
                 "row": cell.row,
                 "column": cell.column.name,
                 "unit": cell.column.unit,
-                "mean": cell.mean,
-                "sd": cell.sd,
-                "n": cell.n,
+                **{name: getattr(cell, name) for name in ("mean", "sd", "n")},
                 "of": len(cell.seeds),
                 "best_seed": best[0],
                 "best": best[1],
@@ -194,18 +194,12 @@ def cell_lines(report: records.ReportFile) -> list[dict[str, Any]]:
                 "published": known.value,
                 "published_sd": known.spread,
                 "published_text": known.text,
-                "difference": cell.difference,
-                "difference_in_sd": cell.difference_in_sd,
-                "examples": cell.examples,
-                "test_set_error": cell.test_set_error,
+                **{name: getattr(cell, name) for name in IN_LINES},
                 "one_length": length and length.name,
                 "one_length_right": length and length.right,
                 "shortcut": shortcut[1],
                 "shortcut_name": shortcut[0],
-                "failed": failures and failures.failed,
-                "counted": failures and failures.n,
-                "failed_low": failures and failures.low,
-                "failed_high": failures and failures.high,
+                **{name: failures and getattr(failures, part) for name, part in OF_FAILURES.items()},
             }
         )
     return lines

@@ -7,7 +7,7 @@ that failed for another reason, such as a lack of memory.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 
 from attnlab.config.message_text import counted, hint
@@ -38,7 +38,6 @@ LEAST = 0.01
 """standard deviation below which no row is wide, as a share of its largest number"""
 ADVICE = "if some of them failed, let report.success count them in this column: a t interval assumes normal numbers"
 Tests = Mapping[str, TestAgainstBase]
-"""by row"""
 
 
 @dataclass
@@ -74,11 +73,8 @@ def count_failures(table: Table, against: str | None = None) -> SuccessReport | 
     rows = _rows(table, success)
     base, fishers, ranks, notes = _tests(rows, against)
     return SuccessReport(
-        column=success.column,
+        **asdict(success),
         unit=next((row.cell.column.unit for row in rows), ""),
-        at_least=success.at_least,
-        at_most=success.at_most,
-        validation=success.validation,
         against=base,
         rows=[_line(success, row, fishers, ranks) for row in rows],
         notes=[*notes, *_notes(success, table, rows)],
@@ -151,11 +147,8 @@ def _line(success: Success, row: _Row, fishers: Tests, ranks: Tests) -> RowSucce
 
 
 def _tests(rows: Sequence[_Row], against: str | None) -> tuple[str | None, Tests, Tests, list[str]]:
-    """The base row, Fisher's exact and log-rank tests of the others against it, and notes on tests that cannot be made.
-
-    Args:
-        against: the base row; None = the first one with a run that counts.
-    """
+    """The base row (if not named, the first one with a run that counts), Fisher's exact and log-rank tests of the
+    others against it, and notes on tests that cannot be made."""
     having = [row for row in rows if row.runs]
     base = next((row for row in having if against in (None, row.cell.row)), None)
     if base is None or len(having) < 2:
