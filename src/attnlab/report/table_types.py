@@ -15,8 +15,8 @@ from attnlab.report.analysis_record import Comparison, DataSeedSpread, Hypothesi
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, begun_beside, runs_by_row
-from attnlab.report.statistics.data_seeds import by_data_seed, mean_over_data, paired_on_data, spread_on_data
-from attnlab.report.statistics.differences import sd
+from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data, spread_on_data
+from attnlab.report.statistics.differences import mean, sd
 
 
 class TableError(UserError):
@@ -28,7 +28,8 @@ def cell_of(
 ) -> Cell:
     """The cell of some runs: mean over seeds, and then over data seeds where these differ, and its spread."""
     pairs = [(seed.key, seed.value) for seed in seeds if seed.value is not None]
-    center, spread = mean_over_data(seeds), sd([value for _, value in pairs])
+    means = [mean(list(values.values())) for values in by_data_seed(seeds).values()]
+    center, spread = mean(means) if means else None, sd([value for _, value in pairs])
     known = published.value if published else None
     difference = None if center is None or known is None else center - known
     ratio = difference / spread if difference is not None and spread else None

@@ -300,14 +300,16 @@ def class_constant(path: str, name: str) -> Any:
     for item in classes[class_name].body:
         match item:
             case (
-                ast.Assign(targets=[ast.Name(id=target)], value=ast.Constant(value=value))
-                | ast.AnnAssign(target=ast.Name(id=target), value=ast.Constant(value=value))
-            ) if target == name and value is not None:
-                return value
+                ast.Assign(targets=[ast.Name(id=target)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value)
+            ) if target == name:
+                with suppress(ValueError):
+                    if (literal := ast.literal_eval(value)) is not None:
+                        return literal
     names = [ast.unparse(base).partition("[")[0] for base in classes[class_name].bases]
     bases = [sources.get(base, f"{module}.{base}") for base in names]
     ours = [base for base in bases if base.partition(".")[0] in (module.partition(".")[0], "attnlab")]
-    return next((value for base in ours if (value := class_constant(base, name)) is not None), None)
+    return next((inherited for base in ours if (inherited := class_constant(base, name)) is not None), None)
 
 
 SUFFIX = ".tar.xz"

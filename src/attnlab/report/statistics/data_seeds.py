@@ -22,12 +22,6 @@ def by_data_seed(seeds: Sequence[ReportSeed]) -> dict[int | None, dict[int | str
     return dict(groups)
 
 
-def mean_over_data(seeds: Sequence[ReportSeed]) -> float | None:
-    """The mean over data sets of their means over seeds; None without a number."""
-    means = [mean(list(values.values())) for values in by_data_seed(seeds).values()]
-    return mean(means) if means else None
-
-
 def spread_on_data(row: str, column: str, seeds: Sequence[ReportSeed]) -> DataSeedSpread | None:
     """The means of a cell by data seed, and the spreads between seeds and between data sets; None without a number."""
     sets = {data: list(values.values()) for data, values in by_data_seed(seeds).items() if data is not None}
