@@ -40,6 +40,11 @@ class ReportSeed(Record):
         return "no number" if self.value is None and self.state == "finished" else self.state
 
     @property
+    def short_state(self) -> str:
+        """The named state; of a failed run the kind of error, as in `OutOfMemoryError: ...`."""
+        return (self.reason or "").partition(":")[0] if self.state == "failed" else self.named_state
+
+    @property
     def remark(self) -> str:
         """The named state, with the reason."""
         return f"{self.named_state}: {self.reason}" if self.reason else self.named_state
@@ -134,7 +139,6 @@ class HypothesisAnswer(Record):
 
     @property
     def words(self) -> str:
-        """The hypothesis in words."""
         return self.claim or f"{self.row} is better than {self.than} in {self.column}"
 
 
@@ -157,7 +161,6 @@ class SpentRuns(Record):
 
     @property
     def runs(self) -> int:
-        """The number of runs."""
         return sum(self.states.values())
 
 

@@ -29,7 +29,6 @@ from attnlab.report.table_types import Table, TableError, cell_of
 
 
 def columns_of(report: Report) -> list[Column]:
-    """The columns of a report."""
     columns = []
     for name, value in report.columns.items():
         # not checked yet: a report block takes any values here
@@ -149,7 +148,6 @@ def _averaged(parts: Sequence[ReportSeed | None]) -> ReportSeed:
 
 
 def _published(published: Published | None, row: str, column: Column) -> Value | None:
-    """The published value of a cell."""
     value = published.cells.get((row, column.name)) if published else None
     if value is None or published is None:
         return None

@@ -152,7 +152,6 @@ def _report(argv: Sequence[str]) -> int:
 
 
 def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: RunSelection) -> int:
-    """Prints the report, writes its files, logs it."""
     table = _table(selection, options)
     comparisons = table.comparisons(options.against)
     out = options.out or REPORTS / _folder(selection, options.experiment)

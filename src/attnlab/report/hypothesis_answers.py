@@ -129,7 +129,6 @@ def _in_words(claim: Hypothesis, name: str) -> str:
 def _of_difference(
     answer: HypothesisAnswer, table: Table, claim: Hypothesis, column: Column, seeds: ComparedSeeds, tests: int
 ) -> HypothesisAnswer:
-    """The answer to a hypothesis on a column."""
     pair = paired_on_data(seeds.rows[claim.row], seeds.rows[claim.other], column.metric, tests)
     used = min(row.used for row in seeds.runs)
     if pair is None:
@@ -175,7 +174,6 @@ def _p_texts(p: float | None, tests: int) -> list[str]:
 
 
 def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, tests: int) -> HypothesisAnswer:
-    """The answer to a hypothesis on failures."""
     ours, others = (_failures(table, seeds.rows[row]) for row in (answer.row, answer.than))
     counts = f"failures {ours[0]} of {ours[1]} and {others[0]} of {others[1]}"
     data = [[seed.data_seed for seed in members] for members in seeds.rows.values()]
@@ -376,11 +374,9 @@ def _lacking(
     """Seeds without an outcome by their states: `5, 6 (missing)`; empty without any."""
 
     def state(key: Key) -> str:
-        if key not in seeds:
-            return f"{outside[key]} and left out" if key in outside else "not in the table"
-        seed = seeds[key]
-        # of a failed run the kind of error, as in OutOfMemoryError: ...
-        return (seed.reason or "").partition(":")[0] if seed.state == "failed" else seed.named_state
+        if key in seeds:
+            return seeds[key].short_state
+        return f"{outside[key]} and left out" if key in outside else "not in the table"
 
     states = grouped((key, state(key)) for key in sorted(keys, key=_order))
     return ", ".join(f"{_names(members, with_data)} ({state})" for state, members in states.items())

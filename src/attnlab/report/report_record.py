@@ -92,6 +92,11 @@ class Cell(Record):
         return len({seed.data_seed for seed in self.seeds})
 
     @property
+    def states(self) -> str:
+        """The states of its runs in words, each once."""
+        return ", ".join(dict.fromkeys(seed.named_state for seed in self.seeds))
+
+    @property
     def values(self) -> dict[int, float]:
         """The numbers by seed; by seed and data seed, where these differ (`ReportSeed.key`)."""
         return {cast(int, seed.key): seed.value for seed in self.seeds if seed.value is not None}
@@ -209,7 +214,6 @@ def read_report(file: Path) -> ReportFile:
 
 
 def report_text(report: ReportFile) -> str:
-    """The text of report.json."""
 
     def content(record: Any) -> dict[str, Any]:
         # `asdict` would copy all values in it

@@ -72,7 +72,7 @@ def mean_and_sd(cell: Cell) -> str:
     """`46.1 ± 2.3 (5)`; `46.1 (5)` if all seeds have the same number, `(3 of 5)` if some have none; with the length
     that carries the mean."""
     if cell.mean is None:
-        return ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds)) or "missing"
+        return cell.states or "missing"
     unit, total = cell.column.unit, len(cell.seeds)
     text = number(cell.mean, unit) + (f" ± {number(cell.sd, unit, like=cell.mean)}" if cell.sd else "")
     data = f", {cell.data_sets} data seeds" if cell.data_sets > 1 else ""

@@ -105,8 +105,7 @@ def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
     for seed in cell.seeds:
         run = runs[str(seed.folder)]
         if seed.value is None and not run.diverged:
-            # of a failed run the kind of error, as in OutOfMemoryError: ...
-            row.left_out[run.reason.partition(":")[0] if run.state == "failed" else seed.named_state] += 1
+            row.left_out[seed.short_state] += 1
             continue
         failed = seed.value is None or not reaches(success, seed.value)
         logged = run.logged((name,)) if name else []
@@ -122,7 +121,6 @@ def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
 
 
 def _line(success: Success, row: _Row, fishers: Tests, ranks: Tests) -> RowSuccess:
-    """The numbers of a row."""
     successful = [value for value in row.cell.values.values() if reaches(success, value)]
     (failed, n), times = row.failed, row.times
     low, high = clopper_pearson(failed, n) if n else (None, None)

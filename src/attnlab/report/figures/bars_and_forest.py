@@ -66,7 +66,6 @@ def bars(table: Table) -> Drawn:
 
 
 def draw_bars(axis: Axes, table: Table, column: Column) -> None:
-    """One panel of bars."""
     for y, (row, cells) in enumerate(table.cells.items()):
         cell = cells.get(column.name)
         if cell is None or cell.mean is None:
@@ -129,11 +128,14 @@ def _right_and_content(table: Table, cell: Cell | None) -> list[tuple[float, flo
 
 
 def _draw_parts(axis: Axes, table: Table, column: Column, rows: Mapping[str, list[tuple[float, float]]]) -> None:
-    """One panel of bars in three parts."""
     for y, (row, pairs) in enumerate(rows.items()):
         if not pairs:
             cell = table.cells[row].get(column.name)
-            reason(axis, y, lacking(cell) if cell is None or cell.mean is None else "not both accuracies")
+            reason(
+                axis,
+                y,
+                lacking(cell) if cell is None or cell.mean is None else "not both accuracies",
+            )
             continue
         right, content = zip(*pairs, strict=True)
         ends = [0.0, mean(right), mean(content), 100.0]

@@ -37,7 +37,6 @@ from attnlab.report.figures.row_pictures import (
     axis_label,
     interest,
     label_steps,
-    lacking,
     limits,
     line_panels,
     marks_note,
@@ -366,7 +365,7 @@ def _draw_pair(axis: Axes, pair: Pair, letters: int) -> None:
     axis.set(title=title, xlim=(-0.4, 1.4), ylabel=axis_label(pair.column))
     if not kinds:
         cells = zip(pair.rows, pair.cells, strict=True)
-        without = [f"{row}: {lacking(cell)}" for row, cell in cells if not (cell and cell.values)]
+        without = [f"{row}: {cell.states if cell else 'no run'}" for row, cell in cells if not (cell and cell.values)]
         empty_panel(axis, "; ".join(without) or "no seed in common")
     # long names are broken at underscores where they can be
     broken = [textwrap.fill(row.replace("_", "_ "), letters).replace("_ ", "_") for row in pair.rows]

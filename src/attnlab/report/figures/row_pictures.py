@@ -80,7 +80,7 @@ def reason(axis: Axes, y: float, text: str) -> None:
 
 def lacking(cell: Cell | None) -> str:
     """Why a cell has no number, in words."""
-    return "no run" if cell is None else ", ".join(dict.fromkeys(seed.named_state for seed in cell.seeds))
+    return cell.states if cell else "no run"
 
 
 def dots(axis: Axes, values: Sequence[float], y: float, face: str = "black") -> None:

@@ -218,7 +218,6 @@ def _title(selection: RunSelection) -> str:
 
 
 def _main(runs: Sequence[FoundRun]) -> list[str]:
-    """The main metrics of some runs."""
     return list(dict.fromkeys(name for run in runs for name in headlines(run.result.get("metrics", {}))))
 
 

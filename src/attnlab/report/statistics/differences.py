@@ -110,7 +110,6 @@ class PairedDifference:
 
     @property
     def corrected(self) -> float | None:
-        """The p-value, corrected."""
         return bonferroni(self.p, self.tests)
 
     @property
@@ -120,7 +119,6 @@ class PairedDifference:
 
     @property
     def differences(self) -> list[float]:
-        """The differences without their seeds."""
         return list(self.by_seed.values())
 
     def one_sided(self, end: float) -> tuple[float, float]:
