@@ -13,7 +13,7 @@ from torch.torch_version import TorchVersion
 
 from attnlab.kernels import inductor_tiles
 from attnlab.kernels.inductor_tiles import CACHE_TAG, FIRST_SAFE, NO_VECTORS, cpu_options, one_for_sums
-from attnlab.learn.speed_notes import speed_notes
+from attnlab.learn.devices.device_choice import speed_notes
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.performer import Performer
 from attnlab.config.run_identity import run_folder
-from attnlab.learn.feature_redraw import redraw, redrawn_modules
+from attnlab.learn.callbacks import redraw, redrawn_modules
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.read_checkpoints import network_weights
 

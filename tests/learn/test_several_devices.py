@@ -27,8 +27,7 @@ from attnlab.config.schema import TrainerOptions
 from attnlab.launch.process_plan import joblib_problems, process_plan
 from attnlab.launch.rank_processes import MODULE, RankProcesses
 from attnlab.learn.devices import process_group
-from attnlab.learn.devices.process_group import Ranks
-from attnlab.learn.devices.rank_agreement import require_same_job, require_same_start
+from attnlab.learn.devices.process_group import Ranks, require_same_job, require_same_start
 from attnlab.learn.devices.rank_layout import (
     RankError,
     RankLayout,

@@ -22,7 +22,7 @@ from attnlab.data.batch_order import BatchOrder
 from attnlab.data.examples import resident
 from attnlab.data.sequence_examples import SequencePairs
 from attnlab.kernels.drawn_rows import fill_from_host
-from attnlab.learn.feature_redraw import redraw
+from attnlab.learn.callbacks import redraw
 from attnlab.learn.train_stream import TrainStream, train_loader
 from attnlab.learn.training_module import TrainingModule
 from attnlab.tasks.kinds.base import build_network

@@ -16,7 +16,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.train_cli import train_main
 from attnlab.learn import callbacks
-from attnlab.learn.callbacks import Clock, EvaluationTime
+from attnlab.learn.callbacks import Clock
 from attnlab.learn.training_module import TrainingModule
 from attnlab.tasks.glue.data_sets import DATA_SETS
 
@@ -134,8 +134,8 @@ def test_a_step_is_timed_without_the_first_ones_and_without_evaluations(monkeypa
 
     state, trainer, module = None, MagicMock(pl.Trainer, global_step=0), MagicMock(TrainingModule)
     for steps in (30, 25):
-        evaluations = EvaluationTime()
-        clock, validate = Clock(evaluations), evaluations.timed(lambda: wait(10.0))
+        clock = Clock()
+        validate = clock.timed(lambda: wait(10.0))
         if state is not None:
             clock.load_state_dict(state)
         clock.on_train_start(trainer, module)

@@ -23,7 +23,7 @@ from attnlab.launch.evaluate_cli import ALLOWED, _job, _options_and_overrides
 from attnlab.launch.train_cli import train_main
 from attnlab.report.cli import report_main
 from attnlab.report.runs.select_runs import select_jobs
-from attnlab.run.warm_start_check import from_run_problems
+from attnlab.run.warm_start import from_run_problems
 
 ODD = "my runs (1) [2]"
 FOLDERS = [ODD, "x=1,y=2", "it's", "a\\", "a\\'b", "a{b}$c;d&e|f", "[/bold]", "ü ß", "'", 'say "so"', "a  b "]

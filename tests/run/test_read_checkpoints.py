@@ -14,8 +14,7 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.run_identity import differences, identity, run_folder
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn import evaluator, validation
-from attnlab.learn.atomic_write import IDENTITY, SaveError
-from attnlab.learn.weights_checksum import content_checksum, with_checksum
+from attnlab.learn.weight_files import IDENTITY, SaveError, content_checksum, with_checksum
 from attnlab.run.read_checkpoints import read_checkpoint, run_weights
 from attnlab.run.read_run_files import config_text
 from attnlab.run.run_folder import RunError, RunFolder

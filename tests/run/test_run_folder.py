@@ -12,7 +12,7 @@ from support.small_runs import SMALL_CLEVR, SMALL_SCAN, checked, config_of, run_
 
 from attnlab.config.run_identity import run_folder
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.learn.atomic_write import SaveError, save_atomically
+from attnlab.learn.weight_files import SaveError, save_atomically
 from attnlab.run.build_runtime import prepare
 from attnlab.run.run_folder import MetricsFile, RunError, write_text
 from attnlab.tasks.base import make_task

@@ -13,7 +13,7 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.sweep import check_command
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.train_cli import train_main
-from attnlab.run.warm_start_check import fit_problem, from_run_problems
+from attnlab.run.warm_start import fit_problem, from_run_problems
 
 SAME = ("model=linear_l2", "backbone.norm_placement=pre", "backbone.dropout=0")
 

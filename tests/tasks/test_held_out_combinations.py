@@ -9,7 +9,7 @@ from support.small_runs import SMALL_CLEVR, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.data.files.fetch import Folders
-from attnlab.learn.shortcut_scores import shortcut_scores
+from attnlab.learn.metrics import shortcut_scores
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.sort_of_clevr.held_out import HELD_OUT_PAIRS, Split, is_held_out
 from attnlab.tasks.sort_of_clevr.task import KINDS, ImageQuestions, SortOfClevr

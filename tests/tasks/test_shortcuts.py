@@ -22,7 +22,7 @@ from attnlab.data.task_spec import ORACLE_END, TaskSpec
 from attnlab.data.text_blocks import TextBlocks
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.learn.metric_units import headlines, scaled, shortcut_lines, whole
-from attnlab.learn.shortcut_scores import Scores, shortcut_scores, subset_scores
+from attnlab.learn.metrics import Scores, shortcut_scores, subset_scores
 from attnlab.report.failures.failure_statistics import reaches
 from attnlab.tasks.base import Prepared, Task, make_task
 from attnlab.tasks.flip_flop.task import FlipFlop

@@ -75,12 +75,7 @@ def is_cross(name: str) -> bool:
 
 
 class PositionLabels:
-    """Labels of the positions of one example: its tokens, or rows of image patches.
-
-    Args:
-        names: names of input and output ids (`Task.token_names`).
-        batch: the example as a batch.
-    """
+    """Labels of the positions of one example: its tokens (`names`: `Task.token_names`), or rows of image patches."""
 
     def __init__(self, names: tuple[Sequence[str], Sequence[str]] | None, batch: Batch, backbone: Backbone) -> None:
         self.read: dict[str, list[str]] = {}

@@ -20,7 +20,6 @@ from attnlab.plots.style import save
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Different texts, each once."""
     return "; ".join(dict.fromkeys(text for text in texts if text))
 
 

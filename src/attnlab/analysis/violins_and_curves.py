@@ -52,12 +52,7 @@ def statistics_of(values: np.ndarray) -> list[Any]:
 
 
 def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], title: str) -> Figure:
-    """Figure with a row for every attention: queries and keys on one scale, a violin for each head and run.
-
-    Args:
-        shown: titles of the attentions by name, in order.
-        title: of the figure.
-    """
+    """Figure with a row for every attention: queries and keys on one scale, a violin for each head and run."""
     labels = [f"{summary.label} ({summary.about})" for summary in summaries]
     lines = 3 * (1 + len(labels)) + legend_lines(NORMS_NOTE)
     beside, height, width = on_screen(len(shown), 1, 1.75, lines, 3)
@@ -128,11 +123,7 @@ def _drawn(values: np.ndarray) -> np.ndarray:
 
 def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], title: str) -> Figure:
     """Figure of locality: for one run, a panel for each stack of layers and a curve for each attention; for several
-    runs, a panel for each attention and a curve for each run.
-
-    Args:
-        shown: titles of the attentions by name, in order.
-        title: of the figure.
+    runs, a panel for each attention and a curve for each run. `shown`: titles of the attentions by name, in order.
     """
     if len(summaries) == 1:
         parts = _by_stack(summaries[0], shown)
@@ -161,10 +152,7 @@ def draw_locality(summaries: Sequence[AttentionSummary], shown: Mapping[str, str
 
 def draw_spread(runs: Sequence[tuple[str, Sequence[int], Sequence[float], Sequence[float], float]]) -> Figure:
     """Figure of gradient norms (smoothed over a hundredth of the steps), and below their relative standard deviation
-    in a window that ends at each step.
-
-    Args:
-        runs: label, steps, norms, running relative standard deviation, relative standard deviation of all steps.
+    in a window that ends at each step; runs: label, steps, norms, running and overall relative deviation.
     """
     looks = line_looks([label for label, *_ in runs], None)
     note = _spread_note([len(steps) for _, steps, *_ in runs])

@@ -70,11 +70,7 @@ class BytePair:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Loads a `tokenizer.json`.
-
-        Raises:
-            DataError: the file is missing or invalid, or the tokenizer is lossy (not byte-level, or changes case).
-        """
+        """Loads a `tokenizer.json`; a DataError if it is missing, invalid or lossy (not of bytes, or changes case)."""
         from tokenizers import Tokenizer
 
         try:

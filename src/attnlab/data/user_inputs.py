@@ -100,11 +100,7 @@ def language_batch(inputs: Sequence[Ids], pad_id: int, mask_id: int | None = Non
 
 
 def picture(pixels: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A picture, uint8 [*shape].
-
-    Raises:
-        DataError: it has another shape or type.
-    """
+    """A picture, uint8 [*shape]. Raises DataError: it has another shape or type."""
     array = np.asarray(pixels)
     if array.shape != shape or array.dtype != np.uint8:
         wanted = " x ".join(map(str, shape))

@@ -23,7 +23,7 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.sample_sheet import sample_grid
 from attnlab.learn.metric_units import headlines, shortcut_lines
-from attnlab.learn.shortcut_scores import shortcut_scores
+from attnlab.learn.metrics import shortcut_scores
 from attnlab.tasks.base import Prepared, Task, make_task
 
 WIDEST = 120

@@ -28,7 +28,7 @@ from attnlab.config.sweep import Command, check_command
 from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.devices.rank_layout import started_layout
-from attnlab.run.warm_start_check import from_run_problems
+from attnlab.run.warm_start import from_run_problems
 
 
 @command(help_text, needs_words=False)

@@ -1,4 +1,4 @@
-"""Callbacks of training: metrics, progress, test curve, checkpoints, random states, training time.
+"""Callbacks of training: metrics, progress, test curve, checkpoints, random states, redraws, training time.
 
 `run/fit.py` fixes their order: metrics and validation come before the checkpoint, so that a checkpoint covers all
 records up to its step, and a resumed run repeats the later ones.
@@ -17,14 +17,15 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning import Callback
+from torch import nn
 
-from attnlab.learn.atomic_write import IDENTITY, save_atomically
+from attnlab.attention.base import Attention
 from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.metric_units import text
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.weights_checksum import CHECKSUM, content_checksum
+from attnlab.learn.weight_files import CHECKSUM, IDENTITY, content_checksum, save_atomically
 
 OTHER_RANKS = "other_ranks"
 """entry of the random states in a checkpoint: those of ranks 1, 2, ..."""
@@ -54,11 +55,8 @@ class StepCallback(Callback, ABC):
 
 
 def random_states() -> dict[str, Any]:
-    """Random states of torch, numpy, Python and the current GPU, as plain types: checkpoints are read with
-    weights_only=True.
-
-    `cuda` is a list of one state, or empty without a GPU. Other GPUs have no part in a run, and may be missing where it
-    is resumed.
+    """Random states of torch, numpy, Python and the current GPU (`cuda`: one state or none), as plain types, since
+    checkpoints are read with weights_only=True.
     """
     # numpy's types also have the form that only another argument gives
     state = cast(tuple[str, np.ndarray, int, int, float], np.random.get_state())
@@ -141,6 +139,39 @@ def _seed_rank(seed: int, step: int, rank: int) -> None:
     torch.manual_seed(int(second))
 
 
+def redrawn_modules(network: nn.Module) -> list[Attention]:
+    """The attentions with a `redraw_every`; a shared one occurs once."""
+    attentions = [module for module in network.modules() if isinstance(module, Attention)]
+    return [attention for attention in attentions if attention.redraw_every is not None]
+
+
+def redraw(network: nn.Module, seed: int, step: int) -> None:
+    """Redraw the modules that are due after optimiser step number `step`, counted from 1; by seed, step and number in
+    the network alone, so that a resumed run draws the same.
+    """
+    for index, module in enumerate(redrawn_modules(network)):
+        if module.redraw_every is not None and step % module.redraw_every == 0:
+            [number] = np.random.SeedSequence((seed, step, index)).generate_state(1, np.uint64)
+            module.redraw(torch.Generator().manual_seed(int(number)))
+
+
+class Redraw(Callback):
+    """Redraws random features and hashes before the first batch of a step, where the previous step makes it due; so
+    validation, checkpoints and the final test use the features that the weights were trained with.
+    """
+
+    def __init__(self, network: nn.Module, seed: int) -> None:
+        self.network, self.seed = network, seed
+        self._done = 0
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
+        step = trainer.global_step
+        # Once a step, not for each accumulated batch; a resumed run makes up for a redraw that was due.
+        if step != self._done:
+            self._done = step
+            redraw(self.network, self.seed, step)
+
+
 class TrainMetrics(StepCallback):
     """Logs the module's metrics every `every` steps and at the last step."""
 
@@ -173,11 +204,7 @@ class TrainProgress(StepCallback):
 
 
 class Curve(StepCallback):
-    """Logs additional metrics every `every` steps; opt-in, and never used for selection.
-
-    Args:
-        measure: returns the metrics by their full names.
-    """
+    """Logs additional metrics (`measure`, by full names) every `every` steps; opt-in, and never used for selection."""
 
     def __init__(self, sink: Sink, every: int, measure: Callable[[], Metrics]) -> None:
         self.sink, self.every, self.measure = sink, every, measure
@@ -230,36 +257,17 @@ class Checkpoint(StepCallback):
             trainer.save_checkpoint(self.path)
 
 
-class EvaluationTime:
-    """Seconds of the evaluations between steps, in this process."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def timed(self, measure: Callable[[], Metrics]) -> Callable[[], Metrics]:
-        """An evaluation whose seconds count."""
-
-        def run() -> Metrics:
-            before = time.monotonic()
-            metrics = measure()
-            self.seconds += time.monotonic() - before
-            return metrics
-
-        return run
-
-
 class Clock(StepCallback):
     """Training time in seconds, kept in the checkpoint so that it includes the time before a resume; not a metric.
 
-    Args:
-        evaluations: between steps; the time of a step is without them.
+    evaluations: seconds of the evaluations between steps (`timed`); the time of a step is without them.
     """
 
     FIRST_STEPS = 20
     """of each start, which take longer: they compile and plan"""
 
-    def __init__(self, evaluations: EvaluationTime) -> None:
-        self.evaluations, self.before = evaluations, 0.0
+    def __init__(self) -> None:
+        self.evaluations, self.before = 0.0, 0.0
         self.started: float | None = None
         self.first = 0
         self._settled = (0, 0.0)
@@ -267,7 +275,6 @@ class Clock(StepCallback):
 
     @property
     def seconds(self) -> float:
-        """Training time so far."""
         return self.before + (0.0 if self.started is None else time.monotonic() - self.started)
 
     @property
@@ -276,8 +283,19 @@ class Clock(StepCallback):
         steps, seconds = self._settled
         return steps, seconds + (0.0 if self._last is None else self._training() - self._last)
 
+    def timed(self, measure: Callable[[], Metrics]) -> Callable[[], Metrics]:
+        """An evaluation whose seconds count."""
+
+        def run() -> Metrics:
+            before = time.monotonic()
+            metrics = measure()
+            self.evaluations += time.monotonic() - before
+            return metrics
+
+        return run
+
     def _training(self) -> float:
-        return time.monotonic() - self.evaluations.seconds
+        return time.monotonic() - self.evaluations
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)

@@ -159,10 +159,8 @@ class Evaluator:
         return {"debug": {"eval_batches": batches, "sizes": sizes}}
 
     def try_longest(self) -> None:
-        """Evaluate the longest example of every subset with longer sequences than the training data.
-
-        Raises:
-            TooLong: the network cannot read it; the error comes before training, not at the test after it.
+        """Evaluate the longest example of every subset with longer sequences than the training data, before training: a
+        network that cannot read it raises TooLong now, not at the test.
         """
         spec = self.prepared.spec
         longest = spec.max_output_length or spec.max_input_length

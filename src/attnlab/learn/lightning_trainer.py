@@ -1,4 +1,4 @@
-"""Lightning's Trainer, set up by the configuration alone."""
+"""Lightning's Trainer, set up by the configuration alone, and its DDP for a run whose process group is open."""
 
 import logging
 import os
@@ -9,10 +9,11 @@ from contextlib import contextmanager
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.strategies import DDPStrategy
 
 from attnlab.config.schema import Config, steps_of
 from attnlab.learn.devices.process_group import ALONE, Ranks
-from attnlab.learn.devices.rank_strategy import RankStrategy
+from attnlab.learn.devices.rank_layout import RankLayout
 
 
 def quiet_lightning() -> None:
@@ -20,6 +21,52 @@ def quiet_lightning() -> None:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
+
+
+class RankEnvironment(LightningEnvironment):
+    """The ranks of a run, as Lightning asks for them; it reads no environment variable, and removes none."""
+
+    def __init__(self, layout: RankLayout) -> None:
+        super().__init__()
+        self.layout = layout
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        return True
+
+    def local_rank(self) -> int:
+        return self.layout.local
+
+    def node_rank(self) -> int:
+        return self.layout.rank // self.layout.per_node
+
+    def teardown(self) -> None:
+        pass
+
+
+class RankStrategy(DDPStrategy):
+    """DDP on the device of this process.
+
+    Every parameter must have a gradient in every step (`TrainingModule` refuses others): with
+    `find_unused_parameters` DDP would search the graph of each step. Buffers are not sent before each step: attentions
+    redraw them from seed and step alone, so they are equal everywhere.
+    """
+
+    def __init__(self, ranks: Ranks, device: torch.device) -> None:
+        super().__init__(
+            # Lightning takes the entry of the local rank; a process may see its own GPU only.
+            parallel_devices=[device] * ranks.layout.per_node,
+            cluster_environment=RankEnvironment(ranks.layout),
+            find_unused_parameters=False,
+            broadcast_buffers=False,
+        )
+
+    @property
+    def world_size(self) -> int:
+        """1: Lightning then leaves stop signals to us (`callbacks.Checkpoint`). It would send a flag of its own by the
+        GPU before every batch, which waits for the GPU, and from a signal handler, which may hang.
+        """
+        return 1
 
 
 def make_trainer(
@@ -64,3 +111,16 @@ def _without_variables(say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
+
+
+@contextmanager
+def threads_as_chosen() -> Iterator[None]:
+    """Keeps the number of CPU threads, which Lightning's launcher sets where OMP_NUM_THREADS is not set."""
+    name = "OMP_NUM_THREADS"
+    was_set = name in os.environ
+    os.environ.setdefault(name, str(torch.get_num_threads()))
+    try:
+        yield
+    finally:
+        if not was_set:
+            del os.environ[name]

@@ -1,16 +1,21 @@
-"""Metrics from the scores of evaluated examples: over all examples, over groups, and over lengths."""
+"""Metrics from the scores of evaluated examples, and of a task's shortcuts: over all, over groups, over lengths."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from attnlab.data.examples import Examples
-from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.data.task_spec import SEQUENCE_METRICS, TaskSpec
 from attnlab.learn.metric_units import lower_is_better
+from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.shortcuts import Shortcut
 
+Scores = dict[str, dict[str, float]]
+"""of shortcuts, by metric (`test/iid/sequence_accuracy`), then by the name of the shortcut"""
 Records = Mapping[str, np.ndarray]
 """scores of all examples by name, [n] each (`Kind.scores`)"""
 
@@ -63,7 +68,7 @@ METRICS: Mapping[str, Callable[[Records], float]] = {
 
 
 def improves(name: str, value: float, best: float | None) -> bool:
-    """Whether a value of a metric is better than the best so far; ties keep the earlier value."""
+    """Whether a value is better than the best so far; ties keep the earlier value."""
     if best is None:
         return True
     return value < best if lower_is_better(name) else value > best
@@ -122,3 +127,29 @@ def by_length(lengths: np.ndarray, bins: Sequence[int] | None) -> dict[str, np.n
     names = [f"length_{low}_{high - 1}" for low, high in pairwise(bins)] + [f"length_{bins[-1]}_up"]
     members = {name: np.flatnonzero(bin_of == i) for i, name in enumerate(names)}
     return {name: numbers for name, numbers in members.items() if len(numbers)}
+
+
+def shortcut_scores(task: Task, prepared: Prepared[Any]) -> Scores:
+    """The scores of every shortcut on all subsets but `train`, and on their groups; not by length."""
+    scores, shortcuts = Scores(), task.shortcuts(prepared)
+    for subset, examples in prepared.subsets.items():
+        if subset != "train":
+            scores |= subset_scores(shortcuts, prepared.spec, subset, examples)
+    return scores
+
+
+def subset_scores(
+    shortcuts: Mapping[str, Shortcut],
+    spec: TaskSpec,
+    subset: str,
+    examples: Examples,
+    numbers: np.ndarray | None = None,
+) -> Scores:
+    """The scores of shortcuts on one subset. `numbers`: of the examples that are scored; None = all."""
+    scores = Scores()
+    chosen = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
+    for name, shortcut in shortcuts.items():
+        records = {score: values[chosen] for score, values in shortcut(examples).items()}
+        for metric, value in summarise_subset(records, spec.metrics, examples, chosen, by_length=False)[0].items():
+            scores.setdefault(f"{subset}/{metric}", {})[name] = value
+    return scores

@@ -41,7 +41,6 @@ class Reporter:
             self.progress.start()
 
     def update(self, done: int, note: str = "") -> None:
-        """Show that `done` parts are done."""
         if self.progress is not None:
             self.progress.update(self.task, completed=done, note=f"{note} {self.rate(done):.1f}/s")
         elif self.style == "lines" and (time.monotonic() - self.spoken > LINE_SECONDS or done == self.total):
@@ -50,7 +49,6 @@ class Reporter:
             self.say(f"{self.what} {done:,}/{self.total:,}  {note}  {self.rate(done):.1f}/s  {left:.0f} s left")
 
     def rate(self, done: int) -> float:
-        """Parts per second since the start."""
         return (done - self.first) / max(time.monotonic() - self.started, 1e-9)
 
     def stop(self) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,14 +19,65 @@ from attnlab.data.task_spec import TaskSpec
 from attnlab.kernels.compiled_step import OwnGradients, compiled
 from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.devices.rank_layout import RankError
-from attnlab.learn.devices.rank_strategy import shares_of_ranks
-from attnlab.learn.loss_monitor import LossMonitor, StepLosses
 from attnlab.learn.optimizers import make_optimizer, with_schedule
 from attnlab.tasks.kinds.base import kind_of
 
 
 class NonFiniteLoss(UserError):
     """The loss or the weights became NaN or infinite; the message names step, examples and parameter."""
+
+
+@dataclass(frozen=True)
+class StepLosses:
+    """Losses of a training step on their way to the CPU, so that the check for NaN does not make the GPU wait.
+
+    step: number of optimiser steps before it.
+    batch: the batch of the step.
+    values: loss and penalty by name.
+    arrived: signals on a GPU that the copies are complete.
+    """
+
+    step: int
+    batch: Batch
+    values: dict[str, Tensor]
+    arrived: torch.cuda.Event | None
+
+    @classmethod
+    def of(cls, step: int, batch: Batch, values: dict[str, Tensor]) -> "StepLosses":
+        """Starts to copy the values, without waiting for them."""
+        # non_blocking: copies from a GPU go into page-locked memory
+        copies = {name: value.detach().to("cpu", non_blocking=True) for name, value in values.items()}
+        arrived = torch.cuda.Event() if any(value.is_cuda for value in values.values()) else None
+        if arrived is not None:
+            arrived.record()
+        return cls(step, batch, copies, arrived)
+
+    def numbers(self) -> dict[str, float]:
+        """The values as Python numbers, after waiting for them."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return {name: float(value) for name, value in self.values.items()}
+
+
+class LossMonitor:
+    """Keeps the losses that are not checked yet, with `late` for a step more: a GPU never waits for the check."""
+
+    def __init__(self, late: bool) -> None:
+        self.late = late
+        self._kept: StepLosses | None = None
+
+    def after(self, step: int, batch: Batch, metrics: Mapping[str, Tensor | float]) -> list[StepLosses]:
+        """Losses to check after the backward pass of a step."""
+        due = self.unchecked()
+        losses = {name: metrics.get(name) for name in ("train/loss", "train/ortho")}
+        values = {name: value for name, value in losses.items() if isinstance(value, Tensor)}
+        self._kept = StepLosses.of(step, batch, values)
+        return due if self.late else due + self.unchecked()
+
+    def unchecked(self) -> list[StepLosses]:
+        """Losses that were not checked yet: to be checked before weights are saved or validated."""
+        kept, self._kept = self._kept, None
+        return [] if kept is None else [kept]
 
 
 class TrainingModule(pl.LightningModule):
@@ -102,11 +154,7 @@ class TrainingModule(pl.LightningModule):
             weight.grad = None
 
     def check(self, due: Sequence[StepLosses]) -> None:
-        """Check that losses are finite.
-
-        Raises:
-            NonFiniteLoss: one is not (`Ranks.refuse`).
-        """
+        """Check that losses are finite. Raises NonFiniteLoss: one is not (`Ranks.refuse`)."""
         for losses in due:
             if not all(map(math.isfinite, losses.numbers().values())):
                 gradients = {n: p.grad for n, p in self.network.named_parameters() if p.grad is not None}
@@ -198,3 +246,25 @@ def over_pieces(
     loss = sum(weight * each for weight, (each, _) in zip(weights, losses, strict=True))
     penalty = sum(len(piece) * each for piece, (_, each) in zip(pieces, losses, strict=True))
     return loss / sum(weights[1:], weights[0]).clamp(min=1), penalty / sum(map(len, pieces))
+
+
+def shares_of_ranks(ranks: Ranks, batch: Batch, loss: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Loss and penalty of the rows of this process, weighted so that the mean of the gradients of all processes is the
+    gradient of the whole batch; and loss and penalty of the whole batch, without gradients.
+
+    A loss is a mean over the counts of its rows, a penalty over the rows (the orthogonality loss leaves out rows of
+    fewer than two tokens, which all tasks but blocks of text lack). DDP averages the gradients of the processes.
+    """
+    counts = batch.counts.sum().double()
+    share = torch.stack((counts, torch.full_like(counts, len(batch)))) * batch.counted
+    means = torch.stack((loss.detach(), penalty.detach())).double()
+    # One sum for all four numbers. What is not counted is 0, also if it is not finite.
+    sums = ranks.sum(torch.cat((share, torch.where(share > 0, share * means, 0.0))))
+    whole = sums[2:] / sums[:2].clamp(min=1)
+    weights = ranks.world * share / sums[:2].clamp(min=1)
+    return (
+        loss * weights[0].to(loss.dtype),
+        penalty * weights[1].to(penalty.dtype),
+        whole[0].to(loss.dtype),
+        whole[1].to(penalty.dtype),
+    )

@@ -9,11 +9,10 @@ from typing import Any, TypedDict
 import pytorch_lightning as pl
 import torch
 
-from attnlab.learn.atomic_write import IDENTITY, save_atomically
 from attnlab.learn.callbacks import Metrics, Sink, StepCallback
 from attnlab.learn.metrics import improves
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.weights_checksum import with_checksum
+from attnlab.learn.weight_files import IDENTITY, save_atomically, with_checksum
 
 
 class Best(TypedDict):

@@ -1,6 +1,7 @@
 """Makes the objects of a run from its configuration: task with data, network."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from attnlab.data.examples import Examples, held_bytes, resident
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.devices import memory_use
-from attnlab.learn.shortcut_scores import shortcut_scores
+from attnlab.learn.metrics import shortcut_scores
 from attnlab.nn.output_head import Network
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
@@ -77,3 +78,17 @@ def make_network(config: Config, spec: TaskSpec) -> Network:
     except ValueError as error:
         raise RunError(f"the network of model {config.model.name} cannot be built: {error}") from error
     return network.double() if config.train.precision == "64-true" else network
+
+
+def network_with(weights: Mapping[str, torch.Tensor], folder: Path, config: Config, spec: TaskSpec) -> Network:
+    """The network of a run on the CPU, with its weights (`run_weights`); a RunError if they do not fit.
+
+    Args:
+        spec: specification of the task that it was trained on; longer data must not change the network.
+    """
+    network = make_network(config, spec)
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
+    return network

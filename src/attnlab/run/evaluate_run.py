@@ -11,15 +11,15 @@ from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.evaluator import Evaluator, Findings
+from attnlab.learn.metrics import subset_scores
 from attnlab.learn.reporter import Reporter
-from attnlab.learn.shortcut_scores import subset_scores
 from attnlab.run import provenance
-from attnlab.run.build_runtime import place_data, prepare
+from attnlab.run.build_runtime import network_with, place_data, prepare
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import unknown_subset
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import Unreadable, read_status
-from attnlab.run.rebuild_run import network_with, trained_on
+from attnlab.run.rebuild_run import trained_on
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.schema import steps_of
-from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.callbacks import Clock
 from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
+from attnlab.learn.weight_files import IDENTITY
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.fit import diagnosed, train_padding

@@ -17,17 +17,16 @@ from attnlab.learn.callbacks import (
     Checkpoint,
     Clock,
     Curve,
-    EvaluationTime,
     Metrics,
     RandomState,
+    Redraw,
     TrainMetrics,
     TrainProgress,
+    redrawn_modules,
 )
-from attnlab.learn.devices.rank_strategy import threads_as_chosen
+from attnlab.learn.devices.device_choice import compile_notes
 from attnlab.learn.evaluator import Evaluator
-from attnlab.learn.feature_redraw import Redraw, redrawn_modules
-from attnlab.learn.lightning_trainer import make_trainer
-from attnlab.learn.speed_notes import compile_notes
+from attnlab.learn.lightning_trainer import make_trainer, threads_as_chosen
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
@@ -39,11 +38,7 @@ from attnlab.tasks.base import Prepared
 
 
 def batch_order(config: Config, prepared: Prepared[Examples]) -> BatchOrder:
-    """Returns the order of training batches, from groups, lengths, batch size and seed.
-
-    Raises:
-        DataError: an example does not fit into `train.batch_tokens`.
-    """
+    """The order of training batches; a DataError if an example does not fit into `train.batch_tokens`."""
     train = config.train
     by_length = train.bucket_window is not None or train.batch_tokens is not None
     return BatchOrder(
@@ -107,11 +102,7 @@ def common_stop(run: RunContext) -> int | None:
 
 
 def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequence[pl.Callback]) -> None:
-    """Lightning's training loop, from step 0 or from the checkpoint of a run.
-
-    Raises:
-        Stopped: as in `fit`.
-    """
+    """Lightning's training loop, from step 0 or from the checkpoint of a run. Raises Stopped: as in `fit`."""
     config, say = run.config, run.reporter.say
     examples, workers = run.prepared.subsets["train"], config.trainer.workers
     if examples.store is not None and workers:
@@ -163,8 +154,8 @@ def after_saving(run: RunContext, callbacks: Sequence[pl.Callback], step: int) -
 def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     """Callbacks of a run but for its checkpoint, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
-    max_steps, evaluations = steps_of(options), EvaluationTime()
-    chosen: list[pl.Callback] = [Clock(evaluations)]
+    max_steps, clock = steps_of(options), Clock()
+    chosen: list[pl.Callback] = [clock]
     if run.ranks.is_first:
         chosen.append(TrainMetrics(run.sinks.log, options.log_every, max_steps))
     if redrawn_modules(run.network):
@@ -176,7 +167,7 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
             run.sinks.log,
             every,
             max_steps,
-            evaluations.timed(lambda: evaluator.subset("val")[0]),
+            clock.timed(lambda: evaluator.subset("val")[0]),
             evaluator.metric,
             run.folder.path,
             run.identity,
@@ -185,10 +176,10 @@ def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
         )
         chosen.append(validation)
     if options.test_curve_every is not None:
-        curve = evaluations.timed(lambda: _curve_metrics(evaluator))
+        curve = clock.timed(lambda: _curve_metrics(evaluator))
         chosen.append(Curve(run.sinks.log, options.test_curve_every, curve))
     if options.diagnose_every is not None and run.ranks.is_first:
-        diagnosis = evaluations.timed(lambda: diagnosed(evaluator))
+        diagnosis = clock.timed(lambda: diagnosed(evaluator))
         chosen.append(Curve(run.sinks.log, options.diagnose_every, diagnosis))
     if config.logger.figures_every is not None and run.ranks.is_first:
         data = (run.task, run.prepared)

@@ -9,20 +9,15 @@ import torch
 
 from attnlab.config.validation.type_check import Record, record_problem
 from attnlab.data.files.regular_file import NotRegular, open_regular
-from attnlab.learn.atomic_write import IDENTITY
 from attnlab.learn.validation import saved_best, weights_name
-from attnlab.learn.weights_checksum import is_edited
+from attnlab.learn.weight_files import IDENTITY, is_edited
 from attnlab.run.read_run_files import other_run
 from attnlab.run.run_folder import RunError, RunFolder
 from attnlab.run.stored_types import BestWeights, Checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Reads the checkpoint `last.ckpt` of the run whose config.yaml is in the same folder.
-
-    Raises:
-        RunError: it is missing, cut short, damaged, of another kind, or from another run.
-    """
+    """The checkpoint `last.ckpt` of the run in its folder; a RunError if it is missing, damaged or another run's."""
     return _read(path, Checkpoint)
 
 
@@ -52,11 +47,7 @@ def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
 
 
 def reached_step(folder: RunFolder) -> int:
-    """Returns the number of training steps in the last checkpoint; 0 if there is none.
-
-    Raises:
-        RunError: it cannot be resumed, or weights that it names as best are missing.
-    """
+    """Training steps in the last checkpoint, or 0; a RunError if it, or the weights that it names, cannot be used."""
     if not folder.checkpoint.exists():
         return 0
     saved = read_checkpoint(folder.checkpoint)
@@ -72,11 +63,7 @@ def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Tensor]:
-    """Reads the weights of the network at the best validation by a rule, whose step is in the last checkpoint.
-
-    Raises:
-        RunError: they are missing, damaged, or from another run or step.
-    """
+    """Weights at the best validation by a rule; a RunError if they are missing, damaged, or of another run or step."""
     path = folder / weights_name(rule, step)
     _require_best(path)
     saved = _read(path, BestWeights)

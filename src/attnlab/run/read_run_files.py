@@ -17,7 +17,7 @@ from attnlab.config.problem import UserError
 from attnlab.config.run_identity import identity
 from attnlab.config.validation.type_check import accepts, hints, record_problem
 from attnlab.data.files.regular_file import NotRegular, read_regular
-from attnlab.learn.atomic_write import IDENTITY
+from attnlab.learn.weight_files import IDENTITY
 from attnlab.run.stored_types import Result, Status, StoredConfig
 
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100, "metrics.csv": 2**30}
@@ -67,10 +67,8 @@ def read_config(path: Path, of_classes: bool = True) -> dict[str, Any]:
 
 
 def stored_config(path: Path) -> dict[str, Any]:
-    """Reads config.yaml without changes; sections and names are checked here, values by `config.job_config`.
-
-    Raises:
-        Unreadable: it is missing (`Missing`), not yaml, or not the config.yaml of a run.
+    """Reads config.yaml without changes; Unreadable if it is missing (`Missing`), no yaml or no run's. Values are
+    checked by `config.job_config`.
     """
     advice = f"restore it, or move {path.parent} away to begin again"
     if (content := plain_bytes(path, advice)) is None:
@@ -82,11 +80,7 @@ def stored_config(path: Path) -> dict[str, Any]:
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """Reads status.json; empty if there is none.
-
-    Raises:
-        Unreadable: it is not JSON, not the file of a run, or of another run than the config.yaml beside it.
-    """
+    """Reads status.json; empty if there is none, Unreadable if it is damaged or of another run than config.yaml."""
     status, _ = _record(path, lambda status: record_problem(status, Status))
     if status and IDENTITY in status and (other := other_run(status[IDENTITY], path.parent)):
         raise Unreadable(path, f"is of {other} than config.yaml", f"restore the files of {path.parent} from a copy")
@@ -180,11 +174,7 @@ def _record(path: Path, problem_of: Callable[[Any], str | None]) -> tuple[dict[s
 
 
 def plain_bytes(path: Path, advice: str) -> bytes | None:
-    """Returns the bytes of a file; None if it does not exist.
-
-    Raises:
-        Unreadable: it is not a plain file, is larger than `LARGEST`, or cannot be read.
-    """
+    """Bytes of a file; None without it, Unreadable if it is no plain file, larger than `LARGEST`, or not readable."""
     try:
         return read_regular(path, LARGEST.get(path.name))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,20 +1,15 @@
-"""Parts of a trained run that its folder alone does not hold: data folders, task, network with weights."""
+"""The configuration of a trained run on this machine: data folders, tokenizer, task; imports no torch."""
 
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnlab.config.job_config import job_config
+from attnlab.config.schema import Config
 from attnlab.run.named_runs import asked_config
-from attnlab.run.run_folder import RunError, read_config
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from attnlab.config.schema import Config
-    from attnlab.data.task_spec import TaskSpec
+from attnlab.run.read_run_files import read_config
 
 DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "data/cache")}
 """keys of `paths`, with the environment variable that conf/config.yaml reads and the default folder"""
@@ -46,25 +41,6 @@ def trained_on(folder: Path) -> dict[str, Any]:
     return task
 
 
-def network_with(weights: "Mapping[str, Tensor]", folder: Path, config: "Config", spec: "TaskSpec") -> "nn.Module":
-    """Returns the network of a run on the CPU, with weights from `read_checkpoints.run_weights`.
-
-    Args:
-        spec: specification of the task that it was trained on; longer data must not change the network.
-
-    Raises:
-        RunError: the weights do not fit.
-    """
-    from attnlab.run.build_runtime import make_network
-
-    network = make_network(config, spec)
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"the weights of {folder} do not fit the network of its config.yaml: {error}") from None
-    return network
-
-
 def config_here(folder: Path) -> dict[str, Any]:
     """The plain configuration of a trained run, with its own tokenizer and the data folders to use here."""
     raw = asked_config("run", folder)
@@ -73,11 +49,7 @@ def config_here(folder: Path) -> dict[str, Any]:
     return raw | {"from_run": None, "paths": paths_here(raw["paths"])}
 
 
-def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> "Config":
-    """The configuration of a trained run on this machine, with the data folders of a command (`data`, `cache`).
-
-    Raises:
-        RunError: no run folder, or a damaged one.
-    """
+def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> Config:
+    """The configuration of a trained run here, with a command's data folders; a RunError if it is none, or damaged."""
     raw = config_here(folder)
     return job_config(raw | {"paths": raw["paths"] | paths}).typed

@@ -28,7 +28,6 @@ class Sinks:
         self.file, self.mirror, self.say = file, mirror, say
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write metrics of a step."""
         self.file.log(step, metrics)
         self.mirrored(lambda mirror: mirror.log(step, metrics))
 
@@ -89,5 +88,4 @@ class RunContext:
         return identity(stored_config(self.folder.config_file))
 
     def close(self, failed: bool) -> None:
-        """Finish the wandb run."""
         self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))

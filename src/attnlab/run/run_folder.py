@@ -20,6 +20,7 @@ from typing import Any
 import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import comparable, differences
+from attnlab.data.files.file_lock import Timeout
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.read_run_files import (
     HEADER,
@@ -31,10 +32,10 @@ from attnlab.run.read_run_files import (
     read_rows,
     read_status,
 )
-from attnlab.run.run_lock import Locked, acquired_lock
+from attnlab.run.run_lock import acquired_lock
 
 _PART = re.compile(r"(.+\.\d+|last\.ckpt|best(_.+)?_step\d+\.pt)\.part")
-"""files that a run writes and renames (`write_text`, `learn.atomic_write`)"""
+"""files that a run writes and renames (`write_text`, `learn.weight_files`)"""
 
 
 def write_text(path: Path, text: str, advice: str = "choose another paths.runs") -> None:
@@ -93,15 +94,12 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder against other processes, and remove what a killed one has left; the lock ends with this
-        process.
-
-        Raises:
-            RunError: another process holds it.
+        """Lock the folder until the block or the process ends, and remove what a killed process has left; a RunError if
+        another process holds it.
         """
         try:
             lock = acquired_lock(self.path)
-        except Locked:
+        except Timeout:
             status = self.status()
             # no pid if the other process has not written its status yet
             who = f" (pid {status['pid']} on {status['host']})" if "pid" in status else ""
@@ -143,7 +141,6 @@ class RunFolder:
                 self.set_status("failed", f"{type(error).__name__}: {error}"[:2000])
 
     def result(self) -> dict[str, Any] | None:
-        """Content of result.json, or None."""
         return read_result(self.result_file)
 
     def bind_metrics(self, checksum: dict[str, Any] | None) -> None:
@@ -165,11 +162,7 @@ class RunFolder:
                 part.replace(self.path / name)
 
     def open_config(self, config: dict[str, Any]) -> None:
-        """Write config.yaml, or compare the configuration with an existing one.
-
-        Raises:
-            RunError: the folder holds a run with another configuration.
-        """
+        """Write config.yaml, or compare the configuration with it; a RunError if the run has another configuration."""
         former = [file.name for file in (self.checkpoint, self.result_file, self.status_file) if file.exists()]
         if self.config_file.exists():
             self.require_config(config)
@@ -180,11 +173,7 @@ class RunFolder:
             write_text(self.config_file, config_text(config))
 
     def require_config(self, config: Mapping[str, Any]) -> None:
-        """Compare a configuration with config.yaml.
-
-        Raises:
-            RunError: they differ in options that training depends on; names every difference.
-        """
+        """Compare a configuration with config.yaml; a RunError names every difference that training depends on."""
         there = read_config(self.config_file)
         changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (there, config)))
         if not changes:
@@ -200,11 +189,7 @@ class RunFolder:
         )
 
     def require_version(self) -> None:
-        """Refuse to resume a run that another version has started; a finished run can still be read.
-
-        Raises:
-            RunError: the versions differ.
-        """
+        """A RunError for an unfinished run that another version has begun; a finished one can still be read."""
         version = self.status().get("attnlab", attnlab.__version__)
         if version != attnlab.__version__:
             begun = f"{self.path} was begun by attnlab {version} and this is {attnlab.__version__}"
@@ -250,11 +235,7 @@ class MetricsFile:
         return rows
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append metrics of a step.
-
-        Raises:
-            RunError: the disk is full, or another program has removed or changed the file.
-        """
+        """Append metrics of a step; a RunError if the disk is full, or another program has changed the file."""
         self._append("".join(f"{step},{name},{float(value)!r}\n" for name, value in metrics.items()).encode())
 
     def _append(self, content: bytes, sync: bool = False) -> None:
@@ -279,11 +260,7 @@ _RESTORE = "restore it from a copy, or move it away: its curves then begin at th
 
 
 def finished_result(folder: RunFolder, job: JobConfig) -> dict[str, Any] | None:
-    """Returns the result of a finished run; else None, and the folder is ready for training.
-
-    Raises:
-        RunError: the folder holds another run, or an unfinished run of another version.
-    """
+    """The result of a finished run; else None, and the folder is ready for training; a RunError for another run."""
     folder.open_config(job.raw)
     result = folder.result()
     if result is None:
@@ -295,12 +272,9 @@ def finished_result(folder: RunFolder, job: JobConfig) -> dict[str, Any] | None:
 
 
 def recorded_result(job: JobConfig) -> dict[str, Any] | None:
-    """Returns the result of a run whose status is finished, else None.
+    """The result of a run whose status is finished, else None; a RunError if the folder holds another run.
 
     Nothing is written and no lock is taken: the folder of a finished run does not change, and may be read-only.
-
-    Raises:
-        RunError: the folder holds another run.
     """
     folder = RunFolder(job.folder)
     if not folder.result_file.exists():

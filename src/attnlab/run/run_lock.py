@@ -16,24 +16,9 @@ SECONDS = 1.0
 """until a lock counts as held: another process may hold it for a moment to look whether the run is in progress"""
 
 
-class Locked(Exception):
-    """Another process holds the lock."""
-
-
 def acquired_lock(folder: Path, seconds: float = SECONDS) -> FileLock:
-    """The lock of a folder, held by this process until it is released.
-
-    Args:
-        seconds: until a lock of another process counts; negative: wait for that process.
-
-    Raises:
-        Locked: another process holds it.
-        NoLocks: nobody can hold it.
-    """
-    try:
-        return held_lock(folder / LOCK, seconds, "set paths.runs to another file system")
-    except Timeout:
-        raise Locked from None
+    """The lock of a folder, as `held_lock`; `seconds`: until the lock of another process counts (Timeout)."""
+    return held_lock(folder / LOCK, seconds, "set paths.runs to another file system")
 
 
 def is_locked(folder: Path) -> bool:
@@ -42,7 +27,7 @@ def is_locked(folder: Path) -> bool:
         return False
     try:
         acquired_lock(folder, 0.0).release()
-    except Locked:
+    except Timeout:
         return True
     except (OSError, NoLocks):
         pass

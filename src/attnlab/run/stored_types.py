@@ -11,15 +11,11 @@ from attnlab.config.validation.type_check import Integral, Real, Record
 
 @dataclass(frozen=True)
 class StoredGroup(Record):
-    """A group of layers."""
-
     share: Real | None
 
 
 @dataclass(frozen=True)
 class StoredTask(Record):
-    """The section `task` of config.yaml."""
-
     name: str
     label: list[str]
     _target_: str = ""
@@ -27,8 +23,6 @@ class StoredTask(Record):
 
 @dataclass(frozen=True)
 class StoredModel(Record):
-    """The section `model` of config.yaml."""
-
     name: str
     encoder: list[StoredGroup] = field(default_factory=list)
     decoder: list[StoredGroup] = field(default_factory=list)
@@ -59,8 +53,6 @@ class StoredChecksum(Record):
 
 @dataclass(frozen=True)
 class StoredData(Record):
-    """The data of a run."""
-
     hash: str | None = None
 
 
@@ -74,8 +66,6 @@ class StoredDebug(Record):
 
 @dataclass(frozen=True)
 class Status(Record):
-    """status.json."""
-
     state: Literal["running", "finished", "failed", "stopped"]
     reason: str = ""
     step: Integral = 0
@@ -99,23 +89,17 @@ class Status(Record):
 
 @dataclass(frozen=True)
 class Selection(Record):
-    """The weights that were tested."""
-
     rule: str = ""
     step: Integral = 0
 
 
 @dataclass(frozen=True)
 class Git(Record):
-    """Commit of the code."""
-
     commit: str | None = None
 
 
 @dataclass(frozen=True)
 class Result(Record):
-    """result.json."""
-
     metrics: dict
     shortcuts: dict = field(default_factory=dict)
     counts: dict = field(default_factory=dict)

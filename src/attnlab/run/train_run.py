@@ -14,14 +14,12 @@ from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import steps_of
 from attnlab.data.examples import Examples
-from attnlab.learn.devices.device_choice import device_of, require_own_devices
+from attnlab.learn.devices.device_choice import device_of, require_own_devices, speed_notes
 from attnlab.learn.devices.memory_use import free_earlier_jobs
-from attnlab.learn.devices.process_group import ALONE, Ranks
-from attnlab.learn.devices.rank_agreement import require_same_job, require_same_start
+from attnlab.learn.devices.process_group import ALONE, Ranks, require_same_job, require_same_start
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
 from attnlab.learn.reporter import Reporter
-from attnlab.learn.speed_notes import speed_notes
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
@@ -83,7 +81,6 @@ def train_run(
 
 
 def _claimed(folder: RunFolder, job: JobConfig, lock: ExitStack) -> dict[str, Any] | None:
-    """Make and lock the run folder; the result of a finished run, else None."""
     folder.create()
     lock.enter_context(folder.locked())
     return finished_result(folder, job)

@@ -125,14 +125,7 @@ def _text(file: Path) -> str | None:
 
 
 class WandbMirror:
-    """One wandb run.
-
-    Args:
-        folder: the run folder, which keeps the id of the wandb run.
-        job: the configuration.
-        rows: rows of metrics.csv from before a resume; logged again, so that the history is complete.
-        figures: pictures from before a resume, by step; logged again as well.
-    """
+    """One wandb run; rows of metrics.csv and pictures (by step) from before a resume are logged again."""
 
     def __init__(
         self,
@@ -171,7 +164,6 @@ class WandbMirror:
         self.run.log(dict(metrics), step=step)
 
     def pictures(self, step: int, files: Sequence[Path]) -> None:
-        """Log pictures at a step."""
         import wandb
 
         if files:
@@ -193,7 +185,6 @@ class WandbMirror:
         self.run.summary.update(result["metrics"] | {key: result[key] for key in SUMMARY} | more)
 
     def finish(self, exit_code: int) -> None:
-        """End the wandb run."""
         self.run.finish(exit_code=exit_code)
 
 

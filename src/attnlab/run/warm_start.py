@@ -1,16 +1,70 @@
-"""Warm start: loads the weights of another run into a network before training (`from_run`)."""
+"""Warm start (`from_run`): whether a run can start with the weights of another run, and their loading.
 
+The check needs two configurations only, and no torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from attnlab.config.job_config import JobConfig, trained_by
+from attnlab.config.message_text import command_line
+from attnlab.config.run_identity import differences
+from attnlab.config.targets import foreign_targets
+from attnlab.run.named_runs import asked_config
+from attnlab.run.read_run_files import RunError, read_config
 
-from attnlab.run.read_checkpoints import run_weights
-from attnlab.run.run_folder import RunError, read_config
-from attnlab.run.warm_start_check import fit_problem
+if TYPE_CHECKING:
+    from torch import nn
+
+BODY = ("embedding", "source_embedding", "target_embedding", "encoder", "decoder")
+"""Parts of a network that other tasks can use; the rest depends on the outputs of one task."""
+SHAPING = (
+    *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward", "share_layers", "norm_placement"),
+    *("final_norm", "layer_norm", "feed_forward", "positions", "embedding", "attention_bias"),
+)
+"""Keys of the backbone on which the computation of the layers depends; not dropout and options of the output."""
 
 
-def load_warm_start(network: nn.Module, folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
+    """Problems of jobs whose `from_run` is missing or does not fit."""
+    stored_config = cache(_given)
+    problems: list[str | None] = []
+    for job in jobs:
+        if (folder := job.typed.from_run) is not None:
+            try:
+                problems.append(fit_problem(folder, stored_config(folder), job.raw))
+            except RunError as error:
+                problems.append(str(error))
+    return list(dict.fromkeys(filter(None, problems)))
+
+
+def fit_problem(folder: str | Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+    """Why the weights of one run (`folder`, `stored`) cannot be used in the network of another; None if they fit."""
+    if foreign := foreign_targets(stored):
+        return f"from_run={folder}: {foreign[0]}"
+    if changed := differences(*map(_shape, (stored, wanted))):
+        return f"from_run={folder}: it has another network than this run: {'; '.join(changed)}"
+    return None
+
+
+def _given(folder: str) -> dict[str, Any]:
+    """Configuration of the run that the weights are from; a RunError names the experiment that trains it."""
+    experiment = trained_by(folder)
+    if experiment is None or (Path(folder) / "config.yaml").exists():
+        return asked_config("from_run", Path(folder))
+    first = command_line("python train.py", f"experiment={experiment}")
+    raise RunError(f"from_run={folder}: no run folder (no config.yaml there); train it first: {first}")
+
+
+def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that the layers of a network depend on, also those that change no weight."""
+    model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho", "embedding_dropout")}
+    return {"backbone": {key: config["backbone"].get(key) for key in SHAPING}, "model": model}
+
+
+def load_warm_start(network: "nn.Module", folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Load the weights of another run into the embedding and the layers of a network; task and outputs may differ.
 
     Args:
@@ -22,6 +76,8 @@ def load_warm_start(network: nn.Module, folder: Path, wanted: dict[str, Any]) ->
     Raises:
         RunError: the networks differ (`fit_problem`), or the vocabulary or the longest sequence does.
     """
+    from attnlab.run.read_checkpoints import run_weights
+
     stored = read_config(folder / "config.yaml")
     if problem := fit_problem(folder, stored, wanted):
         raise RunError(problem)
@@ -38,10 +94,6 @@ def load_warm_start(network: nn.Module, folder: Path, wanted: dict[str, Any]) ->
     network.load_state_dict(network.state_dict() | loaded)
     total = sum(value.numel() for value in network.state_dict().values())
     return {"run": str(folder), **where, "share": sum(value.numel() for value in loaded.values()) / total}
-
-
-BODY = ("embedding", "source_embedding", "target_embedding", "encoder", "decoder")
-"""Parts of a network that other tasks can use; the rest depends on the outputs of one task."""
 
 
 def _without_prefix(name: str) -> str:

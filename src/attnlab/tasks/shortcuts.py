@@ -1,7 +1,7 @@
 """Shortcuts: answers that need no understanding of the input, computed from the training data of a task.
 
 A network that scores no higher than a shortcut has learned nothing that the task is about. `Task.shortcuts` names them,
-and they are scored as a network is (`attnlab.learn.shortcut_scores`): a shortcut returns scores of every example.
+and they are scored as a network is (`attnlab.learn.metrics`): a shortcut returns scores of every example.
 """
 
 from collections import Counter

@@ -67,11 +67,7 @@ def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
 
 
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of a folder by name, mapped into memory, read-only; in a finished build only files of its manifest.
-
-    Raises:
-        DataError: a file is not an array.
-    """
+    """The arrays of a folder by name, mapped, read-only; of a finished build its own only. A DataError: one is none."""
     manifest = _manifest(folder)
     files = sorted(path for path in folder.glob("*.npy") if manifest is None or path.name in manifest)
     return {path.stem: _load(path) for path in files}

@@ -92,11 +92,7 @@ def exclusive(lock: Path, what: str) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 of a file, in 64 hex digits.
-
-    Raises:
-        DataError: it is a folder, a pipe or a device.
-    """
+    """sha256 of a file, in 64 hex digits. Raises DataError: it is a folder, a pipe or a device."""
     try:
         with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

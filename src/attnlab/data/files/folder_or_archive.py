@@ -118,11 +118,7 @@ def whole(file: BufferedIOBase, where: str) -> bytes:
 
 
 class FileTree(ABC):
-    """Official files below one top folder of any name.
-
-    Args:
-        path: the folder or archive.
-    """
+    """Official files below one top folder of any name. `path`: the folder or archive."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -148,11 +144,7 @@ class FileTree(ABC):
         return [[self.path.name, status.st_size, status.st_mtime_ns]]
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Contents of the named files, without the missing ones.
-
-        Raises:
-            DataError: as in `walk`; a file of more than `LARGEST_WHOLE` bytes.
-        """
+        """Contents of the named files that exist; a DataError as in `walk`, or above `LARGEST_WHOLE` bytes."""
         contents: dict[str, bytes] = {}
         for name, where, file in self.walk(lambda name: name in names):
             contents[name] = whole(file, where)
@@ -279,11 +271,7 @@ class DataSource:
             yield from find_trees(folders.cache / "downloads", (self.archive.path,))
 
     def open(self, folders: Folders) -> FileTree:
-        """The files, downloaded if they are missing.
-
-        Raises:
-            DataError: they are missing and cannot be downloaded; names the files, addresses, sizes and destination.
-        """
+        """The files, downloaded if they are missing; a DataError names files, addresses, sizes and destination."""
         if (tree := self.find(folders)) is not None:
             return tree
         if self.archive is None:
@@ -307,11 +295,7 @@ class DataSource:
 
 
 def text_lines(file: BufferedIOBase, where: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Line numbers from 1, and lines without their ends (LF or CR LF).
-
-    Raises:
-        DataError: bytes that are not valid text; names file and line.
-    """
+    """Line numbers from 1, and lines without their ends; a DataError names file and line of bytes that are no text."""
     for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
         if len(raw) == LONGEST_LINE:
             raise bad_line(where, number, f"a line of {LONGEST_LINE} bytes or more")

@@ -30,11 +30,7 @@ class HubData:
 
     @cached_property
     def splits(self) -> Mapping[str, Any]:
-        """The splits by name.
-
-        Raises:
-            DataError: the hub or the package is not available.
-        """
+        """The splits by name. Raises DataError: the hub or the package is not available."""
         try:
             return load_from_hub(self.name, self.configuration, self.revision)
         except Exception as error:

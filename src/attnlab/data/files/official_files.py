@@ -25,11 +25,7 @@ class FileContent:
         return hashlib.sha256(self.data).hexdigest()
 
     def require_official(self) -> None:
-        """Refuses other bytes than the official ones, where their checksum is known.
-
-        Raises:
-            DataError: the checksum differs.
-        """
+        """Refuses other bytes than the official ones with a DataError, where their checksum is known."""
         expected = self.official.sha256
         if expected not in (None, self.sha256):
             raise DataError(
@@ -63,11 +59,7 @@ class OfficialFiles(DataSource):
         return OfficialFile(path=destination, url=self.address + path, size=size, sha256=sha256)
 
     def read(self, paths: Sequence[str], folders: Folders) -> dict[str, FileContent]:
-        """The contents of files, each from the first folder or archive that has it, or from a download.
-
-        Raises:
-            DataError: a file is missing and cannot be downloaded.
-        """
+        """Contents of files, each from the first folder or archive that has it, or a download; else a DataError."""
         contents: dict[str, FileContent] = {}
         for tree in self.trees(folders):
             left = [path for path in paths if path not in contents]

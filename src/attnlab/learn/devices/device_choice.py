@@ -9,6 +9,7 @@ from attnlab.config.message_text import first_line
 from attnlab.config.problem import UserError
 from attnlab.config.schema import Config
 from attnlab.kernels.compiled_step import FIRST_ON_A_GPU
+from attnlab.kernels.inductor_tiles import FIRST_SAFE, NO_VECTORS, cpu_options
 from attnlab.learn.devices import memory_use
 from attnlab.learn.devices.memory_use import keep_freed_memory
 from attnlab.learn.devices.process_group import ALONE, Ranks
@@ -27,11 +28,7 @@ class DeviceError(UserError):
 
 
 def device_of(config: Config, ranks: Ranks = ALONE) -> torch.device:
-    """Returns the device that a process of a run trains on, and sets it up.
-
-    Raises:
-        DeviceError: it is not available, or does not support the precision or `trainer.compile`.
-    """
+    """The device that a process trains on, set up; a DeviceError if it is missing or cannot do what is asked for."""
     trainer, local = config.trainer, ranks.layout.local if ranks.world > 1 else None
     threads = trainer.threads or ranks.layout.threads(os.environ)
     device = choose_device(trainer.device, threads, config.train.tf32, trainer.deterministic, local)
@@ -90,11 +87,7 @@ def choose_device(
 
 
 def require_own_devices(ranks: Ranks, device: torch.device) -> None:
-    """Refuse processes of a run that would share a GPU, or of which only some have one.
-
-    Raises:
-        DeviceError: on rank 0, which reports it; on the others `EndedElsewhere`.
-    """
+    """Refuse (`Ranks.refuse`) processes of a run that would share a GPU, or of which only some have one."""
     on_gpu = device.type == "cuda"
     gpu = str(torch.cuda.get_device_properties(device).uuid) if on_gpu and ranks.world > 1 else ""
     places = ranks.gather((socket.gethostname(), gpu))
@@ -135,11 +128,7 @@ def _use_deterministic_kernels(wanted: bool) -> None:
 
 
 def require_compilation(device: torch.device) -> None:
-    """Check that torch can compile here, with a function of one line, before data is prepared.
-
-    Raises:
-        DeviceError: no working compiler, or a torch that is too old for a GPU.
-    """
+    """Compile one line before data is prepared; a DeviceError without a compiler, or if torch is too old for a GPU."""
     if device.type == "cuda" and torch.__version__ < FIRST_ON_A_GPU:
         raise DeviceError(
             f"trainer.compile=true needs torch {FIRST_ON_A_GPU} or newer on a GPU, and this is {torch.__version__}: "
@@ -154,3 +143,29 @@ def require_compilation(device: torch.device) -> None:
             f"trainer.compile=true, but torch cannot compile here ({first_line(error)}); it needs {needs}: install "
             "it, or write trainer.compile=false"
         ) from error
+
+
+def speed_notes(config: Config, device: torch.device) -> list[str]:
+    """A line if steps are compiled without the vector instructions of the CPU."""
+    if not config.trainer.compile or device.type != "cpu" or cpu_options() != NO_VECTORS:
+        return []
+    return [
+        f"note: trainer.compile=true: torch {torch.__version__} may compute some sums wrongly with a CPU's vector "
+        "instructions (pytorch issues 181690 and 196681), so steps are compiled without them and are slow; write "
+        f"trainer.compile=false, or install torch {FIRST_SAFE}, for which this is corrected here"
+    ]
+
+
+def compile_notes(config: Config) -> list[str]:
+    """What compiled steps take, before the first one; nothing without `trainer.compile`."""
+    if not config.trainer.compile:
+        return []
+    notes = [
+        "compiling the training step: the first one takes about a minute, and so does the first of every new length; "
+        "Ctrl-C waits for the end of the step, a second one does not"
+    ]
+    if (limit := config.train.max_tokens) is not None:
+        notes.append(
+            f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled"
+        )
+    return notes

@@ -7,10 +7,10 @@ waits for a GPU. A run in one process (`ALONE`) communicates nothing and opens n
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -18,11 +18,15 @@ import torch.distributed as dist
 from torch import Tensor
 
 from attnlab.config.command_line.command_frame import FAILED
+from attnlab.config.job_config import JobConfig
 from attnlab.config.problem import UserError
+from attnlab.config.run_identity import unique_text
 from attnlab.learn.devices.rank_layout import ONE_PROCESS, EndedElsewhere, RankError, RankLayout, RankWatch, left_open
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 T = TypeVar("T")
+_Outcome = tuple[int, str]
+"""how an action ended on a process: number of a signal or 0, message of an error or nothing"""
 
 ARRIVAL_SECONDS = 600.0
 """until all processes of a run have begun; their imports may take minutes on a shared file system"""
@@ -34,14 +38,6 @@ _stores: dict[tuple[str, int], dist.Store] = {}
 """stores of processes that torchrun or srun started: one for all runs of a process, since rank 0 keeps its port"""
 _opened = 0
 """number of groups that this process has opened; equal in all processes of torchrun or srun"""
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """How an action ended on a process: without an error, by a signal, or by an error with a message."""
-
-    signum: int = 0
-    error: str = ""
 
 
 class Ranks:
@@ -116,7 +112,7 @@ class Ranks:
             our_error = error
         stop.deferred = True
         outcomes = self.gather(_outcome(our_error, stop.pending()))
-        failed = [(rank, outcome) for rank, outcome in enumerate(outcomes) if outcome.signum or outcome.error]
+        failed = [(rank, outcome) for rank, outcome in enumerate(outcomes) if any(outcome)]
         if not failed:
             # the function has returned: there is no error
             return result  # type: ignore[return-value]
@@ -134,9 +130,10 @@ class Ranks:
         unexpected = error is not None and not isinstance(error, UserError | Stopped)
         if error is not None and (self.is_first or unexpected):
             return error
+        signum, message = outcome
         if not self.is_first:
-            return EndedElsewhere(128 + outcome.signum if outcome.signum else FAILED)
-        return Stopped(outcome.signum) if outcome.signum else RankError(f"on rank {rank}: {outcome.error}")
+            return EndedElsewhere(128 + signum if signum else FAILED)
+        return Stopped(signum) if signum else RankError(f"on rank {rank}: {message}")
 
     def cause(self, error: BaseException) -> BaseException:
         """The error itself, or where it is a lost connection, the reason why the other process has ended."""
@@ -155,12 +152,10 @@ ALONE = Ranks()
 
 def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
     if isinstance(error, Stopped):
-        return _Outcome(signum=error.signum)
+        return error.signum, ""
     if error is None:
-        return _Outcome(signum=pending or 0)
-    if isinstance(error, UserError):
-        return _Outcome(error=str(error))
-    return _Outcome(error=f"{type(error).__name__}: {error}"[:2000])
+        return pending or 0, ""
+    return 0, str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"[:2000]
 
 
 def is_lost_connection(error: BaseException) -> bool:
@@ -229,15 +224,8 @@ def _store(layout: RankLayout, listening: int | None) -> dist.Store:
     host, port = layout.address
     arrival = timedelta(seconds=ARRIVAL_SECONDS)
     if listening is not None:
-        return dist.TCPStore(
-            host,
-            port,
-            is_master=True,
-            wait_for_workers=False,
-            timeout=arrival,
-            master_listen_fd=listening,
-            use_libuv=False,
-        )
+        more: Any = {"wait_for_workers": False, "timeout": arrival, "use_libuv": False}
+        return dist.TCPStore(host, port, is_master=True, master_listen_fd=listening, **more)
     if (host, port) not in _stores:
         at_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         try:
@@ -264,3 +252,37 @@ def _await_all(store: dist.Store, layout: RankLayout, watch: RankWatch) -> None:
                 f"within {ARRIVAL_SECONDS / 60:.0f} minutes"
             )
         time.sleep(0.05)
+
+
+def require_same_job(ranks: Ranks, job: JobConfig) -> None:
+    """Refuse processes that torchrun or srun started with different words, or that differ in the runs left to do."""
+    values = {key: value for key, value in job.raw.items() if key != "paths"}
+    jobs = ranks.gather((job.folder.name, unique_text(values)))
+    if other := _other_than_first(jobs):
+        ranks.refuse(
+            RankError(
+                f"rank {other} trains {jobs[other][0]} and rank 0 {jobs[0][0]}, or with other options; start all "
+                "processes with the same words, and repeat the command if another one was training these runs"
+            )
+        )
+
+
+def require_same_start(ranks: Ranks, step: int, data_hash: Callable[[], str], folder: Path) -> None:
+    """Refuse processes with different data or checkpoints: each reads the files, and rank 0 has written them."""
+    if ranks.world == 1:
+        return
+    starts = ranks.gather((step, data_hash()))
+    if other := _other_than_first(starts):
+        steps = [reached for reached, _ in starts]
+        read = "other data than rank 0; paths.data must hold the same files on all machines"
+        if steps[other] != steps[0]:
+            read = (
+                f"a checkpoint of step {steps[other]:,} in {folder}, and rank 0 one of step {steps[0]:,}; paths.runs "
+                "must be the same folder on all machines"
+            )
+        ranks.refuse(RankError(f"rank {other} reads {read}"))
+
+
+def _other_than_first(values: Sequence[Any]) -> int:
+    """The first rank whose value is not the one of rank 0; 0 if there is none."""
+    return next((rank for rank, value in enumerate(values) if value != values[0]), 0)

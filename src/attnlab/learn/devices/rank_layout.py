@@ -25,10 +25,7 @@ class RankError(UserError):
 
 
 class EndedElsewhere(Exception):
-    """Ends a run on a process because of an error that rank 0 reports.
-
-    code: exit code.
-    """
+    """Ends a run on a process, with an exit code, because of an error that rank 0 reports."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"the run ended on another process, with exit code {code}")
@@ -76,11 +73,7 @@ left_open = threading.Event()
 
 
 def end_if_left_open(code: int) -> None:
-    """End this process at once after a run whose connections are open: its usual end would wait for the others.
-
-    Args:
-        code: exit code.
-    """
+    """End this process at once after a run whose connections are open: its usual end would wait for the others."""
     if left_open.is_set():
         sys.stdout.flush()
         sys.stderr.flush()

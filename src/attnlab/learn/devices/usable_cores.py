@@ -10,11 +10,7 @@ _SYSTEM = Path("/")
 
 
 def usable_cores(system: Path = _SYSTEM) -> int:
-    """Number of cores, at least 1.
-
-    Args:
-        system: the folder that holds `proc` and `sys`.
-    """
+    """Number of cores, at least 1; `system` is the folder that holds `proc` and `sys`."""
     # macOS has no affinity
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = [math.ceil(limit) for folder in _cgroups(system) if (limit := _limit(folder)) is not None]
