@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attnlab.data.examples import LabelledSequences, SequencePairs
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import LabelledSequences, SequencePairs
 from attnlab.data.task_spec import TaskSpec
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.pcfg.interpreter import MAX_INPUT, MAX_OUTPUT, WORDS

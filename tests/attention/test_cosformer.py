@@ -15,7 +15,7 @@ from support.tensors import masks, shaken
 from attnlab.attention.cosformer import CosFormer
 from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.schema import Normalization, Paths
-from attnlab.data.sequence_examples import SequencePairs
+from attnlab.data.examples import SequencePairs
 from attnlab.run.build_runtime import prepare
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.kinds.base import build_network

@@ -17,8 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, SequenceBatch
+from attnlab.data.examples import LabelledPairs, SequencePairs
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import LabelledPairs, SequencePairs
 from attnlab.learn import training_module
 from attnlab.learn.training_module import TrainingModule
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from attnlab.data import byte_pair
-from attnlab.data.byte_pair import SAMPLE, BytePair, join_spellings
+from attnlab.data import vocabulary
 from attnlab.data.files.fetch import DataError
+from attnlab.data.vocabulary import SAMPLE, BytePair, join_spellings
 
 TEXTS = ["the cat sat on the mat", "the cat and the hat", "", " a  cat's \t hat — déjà vu 雪 "] * 3
 
@@ -77,7 +77,7 @@ def test_special_ids_are_left_out_of_text(tokens: BytePair) -> None:
 
 
 def test_remembered_words_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_pair, "REMEMBERED", 3)
+    monkeypatch.setattr(vocabulary, "REMEMBERED", 3)
     tokens = BytePair.train(TEXTS, 280)
     words = ["the", "cat", "sat", "on", "the", "mat", "the", "cat"]
     assert [tokens.decode(tokens.spellings[word]) for word in words] == [f" {word}" for word in words]

@@ -13,10 +13,9 @@ from support.tiny_data import TINY, raw_of
 
 from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import Batch
-from attnlab.data.examples import Examples, held_bytes, resident
+from attnlab.data.examples import Examples, SequencePairs, held_bytes, resident
 from attnlab.data.length_padding import LengthBuckets
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import SequencePairs
 from attnlab.run.build_runtime import place_data, prepare
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.base import Prepared, make_task

@@ -9,9 +9,9 @@ from support.model_cases import SPECS, network_of
 
 from attnlab.data.batch import ImageQuestionBatch, LanguageBatch
 from attnlab.data.batch_order import BatchOrder
+from attnlab.data.examples import LabelledPairs, LabelledSequences, SequencePairs
 from attnlab.data.length_padding import LengthBuckets, padding_share, round_length
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import LabelledPairs, LabelledSequences, SequencePairs
 from attnlab.learn.train_stream import train_loader
 from attnlab.tasks.kinds.base import kind_of
 

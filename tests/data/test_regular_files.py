@@ -11,10 +11,10 @@ import pytest
 from support.small_runs import SMALL_SCAN, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
-from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, sha256_of
 from attnlab.data.files.regular_file import LARGEST, read_regular
+from attnlab.data.vocabulary import BytePair
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.page.sections import PictureError, read_pixels
 from attnlab.report.report_record import ReportError, read_report

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.data.sequence_examples import SequencePairs
+from attnlab.data.examples import SequencePairs
 
 SEQUENCES = st.lists(st.lists(st.integers(3, 30_000), min_size=1, max_size=9), min_size=1, max_size=20)
 

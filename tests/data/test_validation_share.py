@@ -10,8 +10,8 @@ from support.small_runs import SMALL_SCAN, config_of, run_job
 from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.validation.data_rules import declared_subsets
+from attnlab.data.examples import SequencePairs
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.sequence_examples import SequencePairs
 from attnlab.data.validation_slice import longest_aside, repeated, set_aside
 from attnlab.run.read_run_files import read_rows
 from attnlab.tasks.mathematics.task import Mathematics

@@ -19,8 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from attnlab.data.batch import Batch
 from attnlab.data.batch_order import BatchOrder
-from attnlab.data.examples import resident
-from attnlab.data.sequence_examples import SequencePairs
+from attnlab.data.examples import SequencePairs, resident
 from attnlab.kernels.drawn_rows import fill_from_host
 from attnlab.learn.callbacks import redraw
 from attnlab.learn.train_stream import TrainStream, train_loader

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnlab.data.byte_pair import BytePair
 from attnlab.data.user_inputs import InputError
+from attnlab.data.vocabulary import BytePair
 from attnlab.run.loaded_run import Run
 from attnlab.tasks.flip_flop.sequences import WORDS
 from attnlab.tasks.lra.listops_generator import TOKENS

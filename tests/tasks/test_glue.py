@@ -15,8 +15,8 @@ from support.official_layout_converters.glue import write_layout
 from support.real_data import real_data
 from support.unreachable_addresses import unreachable
 
-from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.data.vocabulary import BytePair
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.glue import data_sets
 from attnlab.tasks.glue import task as glue

@@ -15,9 +15,9 @@ from support.tiny_data import TINY, raw_of
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Success
 from attnlab.config.validation.type_check import build
+from attnlab.data.examples import LabelledSequences, SequencePairs
 from attnlab.data.files.fetch import Folders
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import LabelledSequences, SequencePairs
 from attnlab.data.task_spec import ORACLE_END, TaskSpec
 from attnlab.data.text_blocks import TextBlocks
 from attnlab.data.vocabulary import Vocabulary

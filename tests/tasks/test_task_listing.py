@@ -41,7 +41,7 @@ from attnlab.data.task_spec import TaskSpec
 from attnlab.data.files.cache import build_once, cache_key, load_arrays
 from attnlab.data.files.cache import save_arrays
 from attnlab.data.files.fetch import OfficialFile
-from attnlab.data.sequence_examples import LabelledSequences
+from attnlab.data.examples import LabelledSequences
 from attnlab.data.ragged_arrays import Ragged
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.tasks.base import Prepared, Task

@@ -13,10 +13,10 @@ from support.official_layout_converters.wikitext import write_layout
 from support.real_data import real_data
 from support.unreachable_addresses import unreachable
 
-from attnlab.data.byte_pair import BytePair
 from attnlab.data.files import hugging_face
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.text_blocks import MaskedBlocks, TextBlocks
+from attnlab.data.vocabulary import BytePair
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext import wikitext2, wikitext103, wikitext103_masked
 from attnlab.tasks.wikitext.files import CORPORA, HubText

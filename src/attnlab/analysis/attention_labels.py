@@ -23,9 +23,8 @@ START = "<start>"
 
 
 def titles(names: Iterable[str]) -> dict[str, str]:
-    """Titles of attentions by name: `encoder.layers.0.attention#2` becomes `encoder, layer 1, use 2`.
-
-    Uses are numbered only for attentions with several uses. Names of another form stay as they are.
+    """Titles of attentions by name: `encoder.layers.0.attention#2` becomes `encoder, layer 1, use 2`, without the use
+    if there is only one. Names of another form stay as they are.
     """
     names = list(names)
     repeated = {name.partition("#")[0] for name in names if "#" in name}

@@ -28,11 +28,7 @@ EXAMPLES = 64
 def attention_metrics(network: nn.Module, examples: Examples, spec: TaskSpec, train: Train) -> dict[str, float]:
     """Both numbers for every use of every attention, in evaluation mode; no random number is drawn.
 
-    Args:
-        examples: 64 of them, at even distances, are read, in batches of `train.eval_batch_size`.
-
-    Returns:
-        `layer_0/key_norm`, `layer_0/value_cosine`, ... (`metric_names`).
+    Of the examples 64 at even distances are read. Returns `layer_0/key_norm`, ... by the names of `metric_names`.
     """
     device, numbers, sums = next(network.parameters()).device, choose(examples, EXAMPLES), dict[str, Tensor]()
     with precision_context(train.precision, device):

@@ -71,13 +71,10 @@ def choose(examples: Examples, wanted: int, example: int | None = None) -> np.nd
 def summarise_attention(
     network: nn.Module, config: Config, chosen: DiagnosedExamples, quantities: Collection[str]
 ) -> AttentionSummary:
-    """Statistics of the attentions on some examples.
+    """Statistics of the attentions on some examples: some of `QUANTITIES`.
 
     Maps of values are a mean over the examples where all have the same length, else of one example. Maps of weights
     are always of one example.
-
-    Args:
-        quantities: some of `QUANTITIES`.
     """
     device = next(network.parameters()).device
     examples, objective = chosen.prepared.subsets[chosen.subset], kind_of(chosen.prepared.spec).loss

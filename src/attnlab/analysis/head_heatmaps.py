@@ -141,13 +141,7 @@ def cut_off(lines: Sequence[_Line]) -> str:
 def _draw_line(
     row: Sequence[Axes], line: _Line, norm: Normalize, colours: Colormap, size: float, ends: bool, is_first: bool
 ) -> None:
-    """One line of maps below its title.
-
-    Args:
-        size: inches of a map.
-        ends: whether labels stand below it.
-        is_first: whether the heads are numbered above it.
-    """
+    """A line of maps of `size` inches below its title, with labels below (`ends`) and numbers of heads above."""
     for at, (axis, matrix) in enumerate(zip(row, line.heads, strict=True)):
         n, m = matrix.shape
         for spine in axis.spines.values():

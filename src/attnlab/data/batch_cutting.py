@@ -7,13 +7,10 @@ from jaxtyping import Int
 
 
 def cuts(sizes: Sequence[Sequence[int]], max_tokens: int) -> list[tuple[int, int]]:
-    """Cuts a list of examples into pieces of at most `max_tokens` padded tokens.
+    """First example and end of each piece of at most `max_tokens` padded tokens; a longer example is a piece by itself.
 
     Args:
         sizes: lengths of the sequences of each example.
-
-    Returns:
-        first example and end of each piece; a longer example is a piece by itself.
     """
     starts, longest = [0], [0] * len(sizes[0])
     for number, lengths in enumerate(sizes):

@@ -47,15 +47,11 @@ def padding_share(
     max_tokens: int | None = None,
     rounded: bool = False,
 ) -> float | None:
-    """Share of padded positions in the first batches, over inputs and outputs; computed from lengths alone.
+    """Share of padded positions in the first batches, over inputs and outputs, from lengths alone; None without them.
 
     Args:
-        batches: number of batches.
         max_tokens: size of the pieces of a batch (`Batch.pieces`), each padded by itself; None: whole batches.
         rounded: whether whole batches are padded by `LengthBuckets`.
-
-    Returns:
-        a number between 0 and 1; None for examples without lengths.
     """
     extents = examples.extents()
     if extents is None:

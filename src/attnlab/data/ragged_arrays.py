@@ -119,14 +119,8 @@ def gather_rows(
 
 
 class RaggedWriter:
-    """Writes a `Ragged` into a cache folder, sequence by sequence, with 8 bytes of memory per sequence.
-
-    Use it as a context manager inside `build_once`; `Ragged.from_arrays(load_arrays(folder), name)` reads it.
-
-    Args:
-        folder: an existing folder.
-        name: files are `<name>_values.npy` and `<name>_offsets.npy`.
-        largest: the largest allowed integer.
+    """Writes `<name>_values.npy` and `<name>_offsets.npy` into a folder, sequence by sequence, with 8 bytes of memory
+    per sequence; a context manager for `build_once`. `Ragged.from_arrays(load_arrays(folder), name)` reads them.
     """
 
     def __init__(self, folder: Path, name: str, largest: int) -> None:
@@ -139,11 +133,7 @@ class RaggedWriter:
         return self
 
     def append(self, sequence: Sequence[int] | np.ndarray | bytes) -> None:
-        """Appends a sequence; bytes are numbers 0 to 255.
-
-        Raises:
-            ValueError: an integer below 0 or above `largest`, or other numbers than integers.
-        """
+        """Appends a sequence (bytes: 0 to 255); a ValueError for other numbers than integers 0 to `largest`."""
         values = np.frombuffer(sequence, dtype=np.uint8) if isinstance(sequence, bytes) else np.asarray(sequence)
         if len(values) and values.dtype.kind not in "iu":
             raise ValueError(f"a sequence of {values.dtype}; expected integers")

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from attnlab.data.batch import LanguageBatch, length_mask
 from attnlab.data.batch_gathering import index_tensors, padded_spans, take_rows
-from attnlab.data.examples import Examples
-from attnlab.data.sequence_examples import digest
+from attnlab.data.examples import Examples, digest
 from attnlab.data.task_spec import TaskSpec
 
 SHARE_MASKED, SHARE_RANDOM = 0.8, 0.1

@@ -8,20 +8,16 @@ import numpy as np
 import torch
 
 from attnlab.data.batch import LabelledBatch, LabelledPairBatch, LanguageBatch, SequenceBatch
+from attnlab.data.examples import LabelledPairs, LabelledSequences, SequenceExamples, SequencePairs
 from attnlab.data.files.fetch import DataError
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import LabelledPairs, LabelledSequences, SequenceExamples, SequencePairs
 
 Ids = Sequence[int] | np.ndarray
 T = TypeVar("T")
 
 
 class InputError(DataError):
-    """An input that a task does not know.
-
-    number:  its position in the list of inputs.
-    problem: the rest of the sentence.
-    """
+    """An input that a task does not know: its position in the list of inputs, and the rest of the sentence."""
 
     def __init__(self, number: int, problem: str) -> None:
         super().__init__(f"input {number}{problem}")
@@ -30,10 +26,7 @@ class InputError(DataError):
 
 @dataclass(frozen=True)
 class Form:
-    """Form of an input: a value of one type, or a tuple (or list) of values of several types.
-
-    name: the form in words, with its article.
-    """
+    """Form of an input, named in words: a value of one type, or a tuple (or list) of values of several types."""
 
     name: str
     types: tuple[type, ...]
@@ -53,11 +46,7 @@ TWO_TEXTS = Form("a pair of texts", (str, str))
 
 
 def encoded(inputs: Sequence[Any], form: Form, encode: Callable[[Any], T]) -> list[T]:
-    """The result of `encode` for each input.
-
-    Raises:
-        InputError: an input has another form, or `encode` raises a DataError.
-    """
+    """The result of `encode` for each input; an InputError for another form, or where it raises a DataError."""
     rows = []
     for number, item in enumerate(inputs):
         if other := form.misfit(item):

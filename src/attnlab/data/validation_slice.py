@@ -4,9 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from attnlab.data.examples import Examples
+from attnlab.data.examples import Examples, SequencePairs
 from attnlab.data.files.fetch import DataError
-from attnlab.data.sequence_examples import SequencePairs
 
 STREAM = 1
 """second number of the random stream, so that it is not the one of a task's own division"""

@@ -95,16 +95,12 @@ def preserved_rng() -> Iterator[None]:
 
 
 class RandomState(Callback):
-    """Keeps random states in the checkpoint, and restores them after a resume.
-
-    They are restored before the first training step, not earlier: making the loader draws random numbers.
+    """Keeps random states in the checkpoint, and restores them before the first training step after a resume, not
+    earlier: making the loader draws random numbers.
 
     Of several processes each has random states of its own, since they draw for different rows. The checkpoint holds
     the states of rank 0 as those of a run in one process, and the others beside them. At the start, and after a resume
     with another number of processes, they come from seed, step and rank.
-
-    Args:
-        seed: `seed` of the run.
     """
 
     def __init__(self, ranks: Ranks = ALONE, seed: int = 0) -> None:
@@ -127,16 +123,12 @@ class RandomState(Callback):
         if len(states) == self.ranks.world:
             restore_random_states(states[self.ranks.rank])
         elif states or self.ranks.world > 1:
-            _seed_rank(self.seed, trainer.global_step, self.ranks.rank)
+            place = self.seed, trainer.global_step, self.ranks.rank
+            first, second = np.random.SeedSequence(place).generate_state(2, np.uint64)
+            random.seed(int(first))
+            np.random.seed(int(first) % 2**32)
+            torch.manual_seed(int(second))
         self._loaded = None
-
-
-def _seed_rank(seed: int, step: int, rank: int) -> None:
-    """Random states of a process from the seed of the run, the step and its rank."""
-    first, second = np.random.SeedSequence((seed, step, rank)).generate_state(2, np.uint64)
-    random.seed(int(first))
-    np.random.seed(int(first) % 2**32)
-    torch.manual_seed(int(second))
 
 
 def redrawn_modules(network: nn.Module) -> list[Attention]:

@@ -61,6 +61,9 @@ class RankStrategy(DDPStrategy):
             broadcast_buffers=False,
         )
 
+    def _configure_launcher(self) -> None:
+        """No launcher: all processes have begun, and it would set the number of CPU threads."""
+
     @property
     def world_size(self) -> int:
         """1: Lightning then leaves stop signals to us (`callbacks.Checkpoint`). It would send a flag of its own by the
@@ -111,16 +114,3 @@ def _without_variables(say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
-
-
-@contextmanager
-def threads_as_chosen() -> Iterator[None]:
-    """Keeps the number of CPU threads, which Lightning's launcher sets where OMP_NUM_THREADS is not set."""
-    name = "OMP_NUM_THREADS"
-    was_set = name in os.environ
-    os.environ.setdefault(name, str(torch.get_num_threads()))
-    try:
-        yield
-    finally:
-        if not was_set:
-            del os.environ[name]

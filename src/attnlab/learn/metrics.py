@@ -92,12 +92,7 @@ def summarise(
     lengths: np.ndarray | None,
     length_bins: Sequence[int] | None,
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Metrics over all examples, over each group, and over each length or range of lengths.
-
-    Args:
-        groups: example numbers by group.
-        lengths: length of each example, or None.
-        length_bins: as in `data.examples.Examples`.
+    """Metrics over all examples, over each group (example numbers), and over each length or range of lengths.
 
     Returns:
         metrics (`accuracy`, `unary/accuracy`, `length_30/sequence_accuracy`, `length_500_999/accuracy`) and the number
@@ -145,7 +140,7 @@ def subset_scores(
     examples: Examples,
     numbers: np.ndarray | None = None,
 ) -> Scores:
-    """The scores of shortcuts on one subset. `numbers`: of the examples that are scored; None = all."""
+    """The scores of shortcuts on one subset, or on its examples of these numbers."""
     scores = Scores()
     chosen = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
     for name, shortcut in shortcuts.items():

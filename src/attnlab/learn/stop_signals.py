@@ -24,10 +24,7 @@ Handlers = Mapping[int, Callable[[int, FrameType | None], Any] | int | None]
 
 
 class Stopped(BaseException):
-    """A signal stopped the run; training has saved its state.
-
-    Not an Exception, like KeyboardInterrupt: handlers of errors must not catch it.
-    """
+    """A signal stopped the run; training has saved its state. No Exception: handlers of errors must not catch it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signum).name}")

@@ -29,11 +29,9 @@ class NonFiniteLoss(UserError):
 
 @dataclass(frozen=True)
 class StepLosses:
-    """Losses of a training step on their way to the CPU, so that the check for NaN does not make the GPU wait.
+    """Losses of a training step by name on their way to the CPU, so that the check for NaN does not make the GPU wait.
 
     step: number of optimiser steps before it.
-    batch: the batch of the step.
-    values: loss and penalty by name.
     arrived: signals on a GPU that the copies are complete.
     """
 

@@ -59,16 +59,12 @@ _SETTINGS: Any = {
 def panels(
     number: int, columns: int, height: float, lines: int = 0, width: float = WIDTH, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a number of panels, so many in a row.
+    """A figure with a number of panels, so many in a row, and its panels in reading order.
 
     Args:
-        height: of a panel, in inches.
+        height, width: of a panel and of the figure, in inches.
         lines: of text outside of the panels: legends, titles.
-        width: of the figure, in inches.
         options: for `Figure.subplots`, such as sharey.
-
-    Returns:
-        the figure, and its panels in reading order.
     """
     # Set permanently: legends and labels that are drawn later read these settings too.
     mpl.rcParams.update(_SETTINGS)
@@ -86,16 +82,12 @@ def beside(number: int) -> int:
 
 
 def on_screen(number: int, columns: int, height: float, lines: int, most: int) -> tuple[int, float, float]:
-    """The grid of so many parts of a picture that fits a screen.
+    """The columns of a picture of so many parts that fits a screen, the height of a part, and the width of the figure.
 
     Args:
-        columns: parts beside each other in a figure of `WIDTH`, which is widened for more.
+        columns: parts beside each other in a figure of `WIDTH`, which is widened for more (`most`).
         height: of a part, in inches; a part may be half as high.
         lines: of text outside of the parts.
-        most: parts beside each other.
-
-    Returns:
-        the columns, the height of a part, and the width of the figure.
     """
     free = SCREEN[1] - LINE * lines
     fitting = (count for count in range(columns, most) if -(-number // count) * 0.7 * height <= free)

@@ -25,13 +25,6 @@ SHARE_OF_FREE = 0.25
 """of the free memory of a GPU; larger data stays on the CPU, since the network and other runs need the rest"""
 
 
-def seed_everything(seed: int) -> None:
-    """Seed initialisation and dropout; the order of batches has another generator."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
 def prepare(task: Task, paths: Paths, only_read: bool = True) -> Prepared[Examples]:
     """Prepare the data of a task; with `only_read` nothing is written into paths.data, a stranger's choice perhaps."""
     data, cache = (Path(folder).expanduser() for folder in (paths.data, paths.cache))
@@ -70,7 +63,10 @@ def place_data(
 
 def make_network(config: Config, spec: TaskSpec) -> Network:
     """A newly initialised network, of configuration and seed only; a RunError if options exclude each other."""
-    seed_everything(config.seed)
+    # and dropout; the order of batches has another generator
+    random.seed(config.seed)
+    np.random.seed(config.seed % 2**32)
+    torch.manual_seed(config.seed)
     try:
         network = build_network(config.backbone, config.model, spec)
     except TooLong:

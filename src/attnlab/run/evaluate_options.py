@@ -8,14 +8,14 @@ from typing import Literal
 
 from attnlab.config.command_line.option_parser import CommandOptions
 
-EXAMPLE = "experiments/runs/scan-simple/linear/default/seed0"
-
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(CommandOptions):
     """Options of evaluate.py."""
 
-    run: Path = field(metadata={"missing": f"<run folder>, such as run={EXAMPLE}"})
+    run: Path = field(
+        metadata={"missing": "<run folder>, such as run=experiments/runs/scan-simple/linear/default/seed0"}
+    )
     """the run folder (experiments/runs/<task>/<model>/<tag>/seed<k>)"""
     subset: str | None = None
     """one subset only: train, val, test, test/iid, test/ood (default: all test subsets)"""

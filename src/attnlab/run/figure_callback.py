@@ -21,15 +21,8 @@ FOLDER = "figures"
 @dataclass(eq=False)
 class Figures(StepCallback):
     """Draws norms, values, weights and locality on eight fixed examples of the validation data (training data if there
-    is none), into `<run folder>/figures/step<k>/` and wandb; about 7 seconds a set for six layers of eight heads.
-
-    Training continues as without figures, also if a set cannot be drawn.
-
-    Args:
-        folder: the run folder.
-        data: the task and its data.
-        say: reports a set that cannot be drawn.
-        show: called with the step and the pictures of every set.
+    is none), into `<run folder>/figures/step<k>/` and wandb (`show`); about 7 seconds a set for six layers of eight
+    heads. Training continues as without figures, also if a set cannot be drawn, which `say` reports.
     """
 
     folder: Path

@@ -24,7 +24,6 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
 
     Args:
         evaluator: the selected weights are loaded into its network; of several processes, rank 0 reads them for all.
-        folder: the run folder, with the best weights of validation.
         saved: content of the checkpoint of the last step; empty on other ranks than 0.
     """
     from_first, load = evaluator.ranks.from_first, evaluator.network.load_state_dict

@@ -1,7 +1,6 @@
 """Training of a run: Lightning's Trainer with our callbacks, from step 0 or from a checkpoint."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytorch_lightning as pl
@@ -26,7 +25,7 @@ from attnlab.learn.callbacks import (
 )
 from attnlab.learn.devices.device_choice import compile_notes
 from attnlab.learn.evaluator import Evaluator
-from attnlab.learn.lightning_trainer import make_trainer, threads_as_chosen
+from attnlab.learn.lightning_trainer import make_trainer
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.train_stream import train_loader
 from attnlab.learn.training_module import TrainingModule
@@ -118,8 +117,7 @@ def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequ
         say(note)
     try:
         path = str(run.folder.checkpoint) if run.step else None
-        with threads_as_chosen() if run.ranks.world > 1 else nullcontext():
-            trainer.fit(module, loader, ckpt_path=path, weights_only=True)
+        trainer.fit(module, loader, ckpt_path=path, weights_only=True)
     except Exception as error:
         # Ctrl-C ends the compiler too, if it runs.
         if run.stop.pending() is None or not compiler_failed(error):

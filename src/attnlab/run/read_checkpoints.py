@@ -11,9 +11,8 @@ from attnlab.config.validation.type_check import Record, record_problem
 from attnlab.data.files.regular_file import NotRegular, open_regular
 from attnlab.learn.validation import saved_best, weights_name
 from attnlab.learn.weight_files import IDENTITY, is_edited
-from attnlab.run.read_run_files import other_run
+from attnlab.run.read_run_files import BestWeights, Checkpoint, other_run
 from attnlab.run.run_folder import RunError, RunFolder
-from attnlab.run.stored_types import BestWeights, Checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

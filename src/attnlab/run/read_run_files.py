@@ -1,13 +1,17 @@
-"""Readers of the files of a run folder: each returns a checked value, or an error that says what to do."""
+"""Readers of the files of a run folder, and the types by which they are checked: entries that every reader relies on.
+
+A reader returns a checked value, or an error that says what to do. Entries of a type with a default may be missing, and
+a file may hold further entries.
+"""
 
 import hashlib
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from numbers import Real
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -15,10 +19,9 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.plain_yaml import parse_yaml
 from attnlab.config.problem import UserError
 from attnlab.config.run_identity import identity
-from attnlab.config.validation.type_check import accepts, hints, record_problem
+from attnlab.config.validation.type_check import Integral, Real, Record, accepts, hints, record_problem
 from attnlab.data.files.regular_file import NotRegular, read_regular
 from attnlab.learn.weight_files import IDENTITY
-from attnlab.run.stored_types import Result, Status, StoredConfig
 
 LARGEST = {"config.yaml": 2**20, "status.json": 2**24, "result.json": 2**24, "wandb_id.txt": 100, "metrics.csv": 2**30}
 """maximal size in bytes; a run writes a few thousand, and a hundred million into metrics.csv at most"""
@@ -27,6 +30,130 @@ CHECKSUMS = {"result.json": "result_file", "metrics.csv": "metrics_file"}
 HEADER = ("step", "name", "value")
 """of metrics.csv"""
 _ROW = re.compile(r"(\d{1,15}),([^,\x00-\x1f\x7f\ufffd]+),(-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan))", re.ASCII)
+
+
+@dataclass(frozen=True)
+class StoredGroup(Record):
+    share: Real | None
+
+
+@dataclass(frozen=True)
+class StoredTask(Record):
+    name: str
+    label: list[str]
+    _target_: str = ""
+
+
+@dataclass(frozen=True)
+class StoredModel(Record):
+    name: str
+    encoder: list[StoredGroup] = field(default_factory=list)
+    decoder: list[StoredGroup] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StoredConfig(Record):
+    """config.yaml; its values are checked by `config.job_config`."""
+
+    task: StoredTask
+    backbone: dict
+    model: StoredModel
+    optim: dict
+    train: dict
+    trainer: dict
+    logger: dict
+    paths: dict
+    seed: Integral
+
+
+@dataclass(frozen=True)
+class StoredChecksum(Record):
+    """Size and hash of a file of the run; of metrics.csv, of its first bytes."""
+
+    bytes: Integral
+    sha256: str
+
+
+@dataclass(frozen=True)
+class StoredData(Record):
+    hash: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredDebug(Record):
+    """How much of each test subset a run of `debug=...` was evaluated on."""
+
+    sizes: dict
+    eval_batches: Integral
+
+
+@dataclass(frozen=True)
+class Status(Record):
+    state: Literal["running", "finished", "failed", "stopped"]
+    reason: str = ""
+    step: Integral = 0
+    pid: Integral = 0
+    host: str = ""
+    attnlab: str = ""
+    started: str = ""
+    commits: list[dict] = field(default_factory=list)
+    declared: list[dict] = field(default_factory=list)
+    seconds: Real | None = None
+    step_seconds: Real | None = None
+    last_stop: dict = field(default_factory=dict)
+    hardware: dict = field(default_factory=dict)
+    data: StoredData = field(default_factory=StoredData)
+    log_every: Integral | None = None
+    from_run: dict = field(default_factory=dict)
+    identity: dict = field(default_factory=dict)
+    metrics_file: StoredChecksum | None = None
+    result_file: StoredChecksum | None = None
+
+
+@dataclass(frozen=True)
+class Selection(Record):
+    rule: str = ""
+    step: Integral = 0
+
+
+@dataclass(frozen=True)
+class Git(Record):
+    commit: str | None = None
+
+
+@dataclass(frozen=True)
+class Result(Record):
+    metrics: dict
+    shortcuts: dict = field(default_factory=dict)
+    counts: dict = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+    seconds: Real = 0
+    steps_per_second: Real = 0
+    parameters: Real = 0
+    state_size: Real = 0
+    peak_memory_bytes: Real = 0
+    versions: dict = field(default_factory=dict)
+    data: StoredData = field(default_factory=StoredData)
+    git: Git = field(default_factory=Git)
+    hardware: dict = field(default_factory=dict)
+    debug: StoredDebug | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint(Record):
+    """last.ckpt, written by Lightning."""
+
+    global_step: Integral
+    state_dict: dict
+    callbacks: dict
+
+
+@dataclass(frozen=True)
+class BestWeights(Record):
+    """best_<rule>_step<step>.pt."""
+
+    step: Integral
+    network: dict
 
 
 class RunError(UserError):
@@ -114,11 +241,8 @@ def checksum(content: bytes) -> dict[str, Any]:
 
 
 def _require_as_written(path: Path, content: bytes | None, is_bound: bool = False) -> None:
-    """Compares a file with its checksum in status.json; rows may follow in metrics.csv until the run has its result.
-
-    Args:
-        content: of the file; None if it does not exist.
-        is_bound: whether the file itself says that there is a checksum.
+    """Compares a file's content (None: no file) with its checksum in status.json; rows may follow in metrics.csv until
+    the run has its result. `is_bound`: the file itself says that there is a checksum.
     """
     status = read_status(path.with_name("status.json"))
     expected, advice = status.get(CHECKSUMS[path.name]), f"{_advice(path)}, or restore it from a copy"

@@ -74,12 +74,7 @@ def inner_folder(run: Path, name: str) -> Path:
 
 
 class RunFolder:
-    """Files of one run.
-
-    Args:
-        path: the folder, from `config.run_identity.run_folder`.
-        writes: whether this process writes status.json: of several, rank 0.
-    """
+    """Files of one run; with `writes` this process writes status.json: of several, rank 0."""
 
     def __init__(self, path: Path, writes: bool = True) -> None:
         self.path, self.writes = path, writes

@@ -42,8 +42,6 @@ def train_run(
     """Train or resume a run, or read the result of a finished one.
 
     Args:
-        stop: receives the signals.
-        label: printed before every line of progress.
         ranks: the processes of the run; rank 0 alone prints, and locks and writes the run folder.
 
     Returns:
@@ -115,9 +113,8 @@ def _train(
 def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any] | None) -> None:
     """Record the start, every commit and declared analysis that the run is trained under; report another commit.
 
-    Args:
-        report: the `report:` block of the experiment; the analysis it declares is recorded with the step that was
-            reached, so that a report can tell which hypotheses were declared before the run, and what changed since.
+    An analysis is recorded with the step that was reached, so that a report can tell which hypotheses were declared
+    before the run, and what changed since.
     """
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])

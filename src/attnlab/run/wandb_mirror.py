@@ -38,16 +38,14 @@ SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memo
 
 
 def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> "Run":
-    """Open the wandb run of a folder, under the id that the folder keeps.
+    """Open the wandb run of a folder; a RuntimeError online without a login.
+
+    Its id is drawn once and kept in the folder; an id that was copied from another folder is replaced, since wandb
+    would show both as one run.
 
     Args:
-        folder: the folder that the run shows. Its id is drawn once and kept there; an id that was copied from another
-            folder is replaced, since wandb would show both as one run.
         root: paths.runs; all runs share its `wandb` folder.
         about: name, group, job_type, tags and config, as in `wandb.init`.
-
-    Raises:
-        RuntimeError: online without a login.
     """
     wandb = import_wandb(root)
     online = options.name == "wandb_online"

@@ -13,9 +13,9 @@ import numpy as np
 
 from attnlab.config.message_text import listed
 from attnlab.data.batch import Batch, LabelledBatch
+from attnlab.data.examples import LabelledSequences, SequencePairs
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.ragged_arrays import Ragged
-from attnlab.data.sequence_examples import LabelledSequences, SequencePairs
 from attnlab.data.task_spec import ORACLE_END, SEQUENCE_METRICS
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch, sequence_batch
 from attnlab.data.validation_slice import longest_aside, repeated, set_aside

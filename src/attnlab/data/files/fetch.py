@@ -29,10 +29,7 @@ class DataError(UserError):
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders of a task: official files (`data`, may be read-only) and prepared data (`cache`).
-
-    only_read: whether downloads go to `cache`, since `data` is the folder of somebody's run.
-    """
+    """Folders of a task: official files (`data`), prepared data (`cache`, with `only_read` for downloads too)."""
 
     data: Path
     cache: Path
@@ -41,13 +38,7 @@ class Folders:
 
 @dataclass(frozen=True, kw_only=True)
 class OfficialFile:
-    """A file that its authors publish.
-
-    path:   path below the data folder in the official layout, `/` between folders.
-    url:    address of the download.
-    size:   bytes; None if unknown.
-    sha256: 64 hex digits; None if unknown.
-    """
+    """A file that its authors publish; its path is below the data folder, with `/` between folders. None: unknown."""
 
     path: str
     url: str

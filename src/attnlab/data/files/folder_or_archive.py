@@ -118,7 +118,7 @@ def whole(file: BufferedIOBase, where: str) -> bytes:
 
 
 class FileTree(ABC):
-    """Official files below one top folder of any name. `path`: the folder or archive."""
+    """Official files below one top folder of any name, in a folder or an archive."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -135,10 +135,7 @@ class FileTree(ABC):
         """
 
     def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        """Name, size and time of the last change (ns) of each wanted file, or of the whole archive; for cache keys.
-
-        The value changes when the content of the files may have changed.
-        """
+        """Name, size and time of the last change (ns) of each wanted file, or of the whole archive; for cache keys."""
         with reading(self.path):
             status = self.path.stat()
         return [[self.path.name, status.st_size, status.st_mtime_ns]]

@@ -13,13 +13,9 @@ PATIENCE = 5
 
 
 class HubData:
-    """A data set of the hub, loaded at its first use.
-
-    where:    origin for results.
-    identity: part of the cache key.
+    """A data set of the hub, loaded at its first use; `where` is its origin, `identity` a part of cache keys.
 
     Args:
-        name, configuration, revision: as in `load_from_hub`.
         advice: end of the message if it cannot be loaded.
     """
 
@@ -41,14 +37,11 @@ class HubData:
 
 
 def load_from_hub(name: str, configuration: str, revision: str) -> Mapping[str, Any]:
-    """The splits of a data set; from the cache of the package if the hub does not answer.
-
-    Args:
-        revision: the commit; other commits, as an old cache may hold, are refused.
+    """The splits of a data set at one commit; from the cache of the package if the hub does not answer.
 
     Raises:
         ConnectionError: the hub does not answer, and no earlier download is cached.
-        Exception: any other error of the package and its dependencies.
+        Exception: any other error of the package and its dependencies; another commit in an old cache.
     """
     import datasets
     from huggingface_hub import constants

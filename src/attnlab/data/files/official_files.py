@@ -86,12 +86,7 @@ def read_table(module: str, kind: type[Entry]) -> dict[str, Entry]: ...
 
 
 def read_table(module: str, kind: type[DataSource] = OfficialFiles) -> Mapping[str, DataSource]:
-    """The entries of `official_files.yaml` in the folder of a module, by name.
-
-    Args:
-        module: `__file__` of the module.
-        kind: `OfficialFiles`, or a subclass with more fields.
-    """
+    """The entries of `official_files.yaml` beside a module (`__file__`) by name, as `OfficialFiles` or a subclass."""
     table = table_beside(module, "official_files.yaml")
     return {name: kind(**{key: _value(key, value) for key, value in entry.items()}) for name, entry in table.items()}
 

@@ -26,7 +26,6 @@ def track(
     """The items; shows progress on stderr once they take longer than `PATIENCE`.
 
     Args:
-        what: label of the bar and the lines.
         total: sum of all sizes; None if unknown.
         size: share of an item in the total.
     """

@@ -17,11 +17,8 @@ class NotRegular(OSError):
 def open_regular(path: Path, limit: int | None = None) -> BufferedReader:
     """Open a regular file, or a link to one, for reading.
 
-    Args:
-        limit: maximal size in bytes; None = any.
-
     Raises:
-        NotRegular: it is a folder, a pipe, a device, or too large. OSError: it does not exist, or cannot be read.
+        NotRegular: it is a folder, a pipe, a device, or has more than `limit` bytes. OSError: it cannot be read.
     """
     # without O_NONBLOCK, a pipe blocks until somebody writes into it
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

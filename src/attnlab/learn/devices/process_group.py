@@ -41,12 +41,7 @@ _opened = 0
 
 
 class Ranks:
-    """The processes of a run, of which this one is number `rank` of `world`.
-
-    Args:
-        layout: the place of this process.
-        watch: knows why another process has ended.
-    """
+    """The processes of a run, of which this one is number `rank` of `world`; `watch` knows why another has ended."""
 
     def __init__(self, layout: RankLayout = ONE_PROCESS, watch: RankWatch | None = None) -> None:
         self.layout, self.watch = layout, watch or RankWatch()
@@ -137,7 +132,8 @@ class Ranks:
 
     def cause(self, error: BaseException) -> BaseException:
         """The error itself, or where it is a lost connection, the reason why the other process has ended."""
-        if self.world == 1 or not is_lost_connection(error):
+        is_gloo = isinstance(error, RuntimeError) and "gloo" in str(error).lower()
+        if self.world == 1 or not (is_gloo or isinstance(error, dist.DistError)):
             return error
         if not self.is_first:
             return EndedElsewhere(FAILED)
@@ -158,11 +154,6 @@ def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
     return 0, str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"[:2000]
 
 
-def is_lost_connection(error: BaseException) -> bool:
-    """Whether communication between processes failed, as it does when one of them ends."""
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
-
-
 @contextmanager
 def opened_ranks(
     layout: RankLayout, uses_gpu: bool, watch: RankWatch | None = None, listening: int | None = None
@@ -170,13 +161,10 @@ def opened_ranks(
     """The group of the processes of a run, open in this block; `ALONE` for a run in one process.
 
     Args:
-        uses_gpu: whether the run may be on GPUs.
-        watch: as in `Ranks`.
         listening: file of the socket on which rank 0 listens, if this process started the others.
 
     Raises:
-        RankError: not all processes have come.
-        Stopped: a signal has ended one of them before.
+        RankError: not all processes have come. Stopped: a signal has ended one of them before.
     """
     if layout.world == 1:
         yield ALONE

@@ -34,14 +34,14 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from attnlab.data.batch import LabelledBatch
-from attnlab.data.byte_pair import BytePair
+from attnlab.data.examples import LabelledSequences
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders, sha256_of
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.progress import track
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
-from attnlab.data.sequence_examples import LabelledSequences
 from attnlab.data.user_inputs import Form, encoded, labelled_batch
+from attnlab.data.vocabulary import BytePair
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.glue.data_sets import DATA_SETS
 from attnlab.tasks.glue.files import FileRows, HubRows, Row, open_rows

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from attnlab.config.message_text import listed
 from attnlab.data.batch import LanguageBatch, length_mask
+from attnlab.data.examples import SequenceExamples
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.ragged_arrays import Ragged, gather_rows
-from attnlab.data.sequence_examples import SequenceExamples
 from attnlab.data.user_inputs import TEXT, encoded, language_batch
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.nn.embedding import TokenEmbedding

@@ -15,13 +15,13 @@ import numpy as np
 
 from attnlab.config.message_text import listed
 from attnlab.data.batch import LabelledBatch
+from attnlab.data.examples import LabelledPairs, LabelledSequences
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree
 from attnlab.data.files.progress import say, track
 from attnlab.data.picture_sequences import N_GREYS, PAD_ID, SIDE, GreyPictures
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
-from attnlab.data.sequence_examples import LabelledPairs, LabelledSequences
 from attnlab.data.task_spec import Modality
 from attnlab.data.user_inputs import Form, encoded, picture
 from attnlab.tasks.base import Prepared, Task

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from attnlab.data.batch import LabelledBatch
+from attnlab.data.examples import LabelledSequences
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line, text_lines
 from attnlab.data.files.progress import track
-from attnlab.data.sequence_examples import LabelledSequences
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common

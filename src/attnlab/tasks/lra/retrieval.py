@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Annotated
 
 from attnlab.data.batch import LabelledPairBatch
+from attnlab.data.examples import LabelledPairs
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, bad_line
-from attnlab.data.sequence_examples import LabelledPairs
 from attnlab.data.user_inputs import TWO_TEXTS, encoded, pair_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common

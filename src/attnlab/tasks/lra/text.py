@@ -21,11 +21,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from attnlab.data.batch import LabelledBatch
+from attnlab.data.examples import LabelledSequences
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, FileTree, whole
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import track
-from attnlab.data.sequence_examples import LabelledSequences
 from attnlab.data.user_inputs import TEXT, encoded, labelled_batch
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.lra import common

@@ -24,13 +24,13 @@ import numpy as np
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.data.examples import SequencePairs
 from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import read_table
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import Ragged, offsets_of
-from attnlab.data.sequence_examples import SequencePairs
 from attnlab.tasks.base import Prepared, Task
 from attnlab.tasks.mathematics import generator
 from attnlab.tasks.mathematics.files import (

@@ -32,12 +32,12 @@ from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
+from attnlab.data.examples import SequencePairs
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
 from attnlab.data.ragged_arrays import Ragged, RaggedWriter
-from attnlab.data.sequence_examples import SequencePairs
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS, interpret

@@ -17,10 +17,10 @@ from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
+from attnlab.data.examples import SequencePairs
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.folder_or_archive import DataSource, bad_line
 from attnlab.data.files.official_files import read_table
-from attnlab.data.sequence_examples import SequencePairs
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.scan.grammar import INPUTS, MAX_INPUT, MAX_OUTPUT, OUTPUTS, Pair, all_pairs, interpret
 from attnlab.tasks.scan.splits import Split, few_examples, file_path, require_law

@@ -14,11 +14,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from attnlab.data.byte_pair import BytePair, join_spellings
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import DataError, sha256_of
 from attnlab.data.files.progress import say, track
 from attnlab.data.ragged_arrays import RaggedWriter
+from attnlab.data.vocabulary import BytePair, join_spellings
 from attnlab.tasks.wikitext.files import PARTS, Text
 
 TOGETHER = 1000

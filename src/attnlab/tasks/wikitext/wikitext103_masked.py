@@ -16,11 +16,11 @@ from typing import Annotated, Literal
 import numpy as np
 
 from attnlab.data.batch import LanguageBatch
-from attnlab.data.byte_pair import BytePair
 from attnlab.data.files.fetch import Folders
 from attnlab.data.task_spec import TaskSpec
 from attnlab.data.text_blocks import MaskedBlocks, line_bounds
 from attnlab.data.user_inputs import TEXT, encoded, language_batch
+from attnlab.data.vocabulary import BytePair
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.wikitext.base import WikitextTask
 from attnlab.tasks.wikitext.tokens import SHOWN, SPECIAL, Tokens, encode_text, kept_vocabulary, spell
