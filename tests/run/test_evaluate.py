@@ -22,7 +22,7 @@ from attnlab.report.cli import report_main
 from attnlab.report.diagnose.cli import diagnose_main
 from attnlab.run import evaluate_run
 from attnlab.run.loaded_run import load_run
-from attnlab.run.rebuild_run import DATA_FOLDERS, paths_here
+from attnlab.run.named_runs import DATA_FOLDERS, paths_here
 from attnlab.run.run_folder import RunError
 
 STEPS = ("train.max_steps=3", "model=linear")

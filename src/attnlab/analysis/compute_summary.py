@@ -91,12 +91,16 @@ def summarise_attention(
             single = diagnose(network, first, objective, of_one)
     labels = PositionLabels(chosen.task.token_names(), first, config.backbone)
     # over several examples positions have no tokens in common
-    values = {name: _square(total / len(whole), labels.of_patches(n), n) for name, (total, n) in sums.cosines.items()}
+    values = {}
+    for name, (total, n) in sums.cosines.items():
+        names = labels.of_patches(n)
+        values[name] = Maps(total / len(whole), names, names, (n, n))
     weights = {}
     for name, item in single.items():
         if item.values is not None:
             n = item.values.shape[2]
-            values[name] = _square(_cosines(item.values[0]), labels.of_keys(name, n), n)
+            names = labels.of_keys(name, n)
+            values[name] = Maps(_cosines(item.values[0]), names, names, (n, n))
         if item.weights is not None:
             weights[name] = _weight_maps(name, item.weights[0], item.causal, labels)
     return AttentionSummary(
@@ -157,11 +161,6 @@ def _most_tokens(backbone: Backbone, batch: Batch) -> int:
     longest = int(torch.stack(batch.extents).sum(0).max())
     layers = max(backbone.n_layers, backbone.n_decoder_layers or 0)
     return max(1, MOST_WEIGHTS // (3 * layers * backbone.n_heads * longest))
-
-
-def _square(heads: np.ndarray, names: list[str] | None, n: int) -> Maps:
-    """Maps of n positions by themselves."""
-    return Maps(heads, names, names, (n, n))
 
 
 def _weight_maps(name: str, weights: Tensor, causal: bool, labels: PositionLabels) -> Maps:

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from attnlab.data.batch import LanguageBatch, length_mask
 from attnlab.data.batch_gathering import index_tensors, padded_spans, take_rows
@@ -58,21 +57,18 @@ class TextBlocks(Examples):
         inputs = targets.roll(1, 1)
         before = torch.where(begin > 0, take_rows(tokens, (begin - 1).clamp(min=0)).long(), self.end_id)
         inputs[:, :1] = before[:, None]
-        real = length_mask(lengths, longest)
+        real, words = length_mask(lengths, longest), stop - first
+        if self.words is not None:
+            # those that begin in each block
+            words = padded_spans(self.stored("words"), first, stop - first, self.length, 0).sum(1)
         return LanguageBatch(
             index=index,
             inputs=torch.where(real, inputs, self.pad_id),
             lengths=lengths,
             targets=targets,
             scored=real & ~length_mask(first - begin, longest),
-            words=self._words(first, stop),
+            words=words,
         )
-
-    def _words(self, first: Tensor, stop: Tensor) -> Tensor:
-        """Number of words that begin in each block."""
-        if self.words is None:
-            return stop - first
-        return padded_spans(self.stored("words"), first, stop - first, self.length, 0).sum(1)
 
     def extents(self) -> np.ndarray:
         return (self.lengths + np.minimum(self.starts, self.context))[:, None]

@@ -65,13 +65,15 @@ def sequence_batch(inputs: Sequence[Ids], pad_id: int, end_id: int) -> SequenceB
 
 def labelled_batch(inputs: Sequence[Ids], pad_id: int) -> LabelledBatch:
     """Sequences to classify."""
-    return _whole(LabelledSequences(Ragged.of(_longer_than_none(inputs)), _no_answers(inputs), pad_id))
+    return _whole(
+        LabelledSequences(Ragged.of(_longer_than_none(inputs)), np.zeros(len(inputs), dtype=np.int64), pad_id)
+    )
 
 
 def pair_batch(inputs: Sequence[Ids], others: Sequence[Ids], pad_id: int) -> LabelledPairBatch:
     """Pairs of sequences to classify."""
     first, second = (Ragged.of(_longer_than_none(side)) for side in (inputs, others))
-    return _whole(LabelledPairs(first, second, _no_answers(inputs), pad_id))
+    return _whole(LabelledPairs(first, second, np.zeros(len(inputs), dtype=np.int64), pad_id))
 
 
 def language_batch(inputs: Sequence[Ids], pad_id: int, mask_id: int | None = None) -> LanguageBatch:
@@ -95,10 +97,6 @@ def picture(pixels: Any, shape: tuple[int, ...]) -> np.ndarray:
         wanted = " x ".join(map(str, shape))
         raise DataError(f"the picture is {array.dtype} of shape {array.shape}; expected uint8, {wanted}")
     return array
-
-
-def _no_answers(inputs: Sequence[Ids]) -> np.ndarray:
-    return np.zeros(len(inputs), dtype=np.int64)
 
 
 def _longer_than_none(inputs: Sequence[Ids]) -> Sequence[Ids]:

@@ -15,8 +15,7 @@ from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
-from attnlab.run.named_runs import folder_words, subset_problem
-from attnlab.run.rebuild_run import config_here
+from attnlab.run.named_runs import config_here, folder_words, subset_problem
 from attnlab.run.run_folder import RunError, inner_folder, read_config, require_writable, write_text
 
 HELP = f"""python evaluate.py run=<run folder> [key=value ...]

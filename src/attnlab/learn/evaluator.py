@@ -25,9 +25,7 @@ MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 def precision_context(precision: str, device: torch.device) -> AbstractContextManager:
     """Autocast of a training precision; nothing in full precision."""
-    if precision not in MIXED:
-        return nullcontext()
-    return torch.autocast(device_type=device.type, dtype=MIXED[precision])
+    return torch.autocast(device.type, MIXED[precision]) if precision in MIXED else nullcontext()
 
 
 @contextmanager

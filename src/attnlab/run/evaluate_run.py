@@ -16,10 +16,9 @@ from attnlab.learn.reporter import Reporter
 from attnlab.run import provenance
 from attnlab.run.build_runtime import network_with, place_data, prepare
 from attnlab.run.evaluate_options import EvaluateOptions
-from attnlab.run.named_runs import unknown_subset
+from attnlab.run.named_runs import trained_on, unknown_subset
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import Unreadable, read_status
-from attnlab.run.rebuild_run import trained_on
 from attnlab.run.run_folder import RunError
 from attnlab.tasks.base import Prepared, Task, make_task
 
@@ -85,7 +84,10 @@ def _evaluate_subsets(
     options: EvaluateOptions, prepared: Prepared[Examples], evaluator: Evaluator, former: Prepared[Examples], task: Task
 ) -> tuple[Findings, dict[str, int]]:
     """Findings of every subset asked for, and how many of its examples the run was trained on (in `former`)."""
-    findings, seen, names, say = Findings(), {}, _subsets(options, prepared), evaluator.reporter.say
+    findings, seen, say = Findings(), {}, evaluator.reporter.say
+    names = evaluator.tests if options.subset is None else [options.subset]
+    if missing := set(names) - set(prepared.subsets):
+        raise RunError(unknown_subset(missing.pop(), list(prepared.subsets)))
     trained, shortcuts = set(former.subsets["train"].identities()), task.shortcuts(former)
     for name in names:
         numbers = _numbers(options, prepared.subsets[name], name, len(names) == 1)
@@ -115,15 +117,6 @@ def _require_same_outputs(tested: TaskSpec, trained: TaskSpec) -> None:
         if getattr(tested, name) != getattr(trained, name):
             there, here = getattr(trained, name), getattr(tested, name)
             raise RunError(f"the run was trained with {name.replace('_', ' ')} {there} and this data has {here}")
-
-
-def _subsets(options: EvaluateOptions, prepared: Prepared[Examples]) -> list[str]:
-    """The subset asked for, or all test subsets."""
-    if options.subset is None:
-        return [name for name in prepared.subsets if name.split("/")[0] == "test"]
-    if options.subset not in prepared.subsets:
-        raise RunError(unknown_subset(options.subset, list(prepared.subsets)))
-    return [options.subset]
 
 
 def _numbers(options: EvaluateOptions, examples: Examples, name: str, alone: bool) -> np.ndarray | None:

@@ -26,9 +26,8 @@ from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.reporter import Reporter
 from attnlab.report.runs.read_runs import grouped
 from attnlab.run.build_runtime import network_with, prepare
-from attnlab.run.named_runs import unknown_subset
+from attnlab.run.named_runs import rebuilt_config, unknown_subset
 from attnlab.run.read_checkpoints import run_weights
-from attnlab.run.rebuild_run import rebuilt_config
 from attnlab.run.run_folder import MetricsFile, RunError, read_config
 from attnlab.tasks.base import Prepared, Task, make_task
 
