@@ -68,7 +68,6 @@ def metric_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def is_cross(name: str) -> bool:
-    """Whether an attention is cross-attention."""
     match = _NAME.search(name)
     return match is not None and match[3] == "cross"
 

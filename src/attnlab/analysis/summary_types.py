@@ -24,7 +24,6 @@ class Locality:
 
     @property
     def shares(self) -> np.ndarray:
-        """Mean share over queries, heads and samples."""
         return (self.totals / self.rows.clip(1))[0]
 
     @property

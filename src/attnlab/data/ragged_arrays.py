@@ -85,11 +85,9 @@ class Ragged:
 
     @property
     def lengths(self) -> Int[np.ndarray, " n"]:
-        """The length of every sequence."""
         return np.diff(self.offsets)
 
     def arrays(self) -> list[np.ndarray]:
-        """Values and offsets."""
         return [self.values, self.offsets]
 
 

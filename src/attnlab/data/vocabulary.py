@@ -121,7 +121,6 @@ class BytePair:
         return coder
 
     def save(self, path: Path) -> None:
-        """Writes a `tokenizer.json`."""
         path.write_text(self.tokenizer.to_str(), encoding="utf-8")
 
     def __len__(self) -> int:

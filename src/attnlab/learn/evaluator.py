@@ -170,7 +170,6 @@ class Evaluator:
 
     @property
     def tests(self) -> list[str]:
-        """Names of the test subsets."""
         return [name for name in self.prepared.subsets if name.split("/")[0] == "test"]
 
     def test_subsets(self, show: bool = False) -> Findings:

@@ -92,7 +92,6 @@ def same_unit(name: str, published: str) -> bool:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether smaller values of a metric are better."""
     return unit_of(metric).lower_is_better
 
 

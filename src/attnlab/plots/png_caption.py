@@ -31,5 +31,4 @@ def caption_in(content: bytes) -> str:
 
 
 def caption_of(file: Path) -> str:
-    """The caption of a PNG file."""
     return caption_in(file.read_bytes())

@@ -21,7 +21,6 @@ class FileContent:
 
     @property
     def sha256(self) -> str:
-        """Checksum of the bytes, in 64 hex digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     def require_official(self) -> None:

@@ -16,7 +16,6 @@ LINE_SECONDS = 30.0
 
 
 def say(text: str) -> None:
-    """Prints one line on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 

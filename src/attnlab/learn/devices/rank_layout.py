@@ -53,7 +53,6 @@ class RankLayout:
 
     @property
     def per_node(self) -> int:
-        """Number of processes on each machine."""
         return self.world // self.nodes
 
     def threads(self, environment: Mapping[str, str]) -> int | None:
