@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from attnlab.config.compose import CONF, compose_node, hydra_session
+from attnlab.config.compose import CONF, compose_unresolved
 from attnlab.config.conf_files import choice_named, group_choices, merged_yaml, unresolved
 from attnlab.config.job_config import compose_config
 
@@ -22,8 +22,7 @@ def test_files_for_defaults_lists_are_no_choices_and_models_in_folders_are(tmp_p
 @pytest.mark.parametrize("group", ["task", "model"])
 def test_yamls_are_merged_as_hydra_merges_them(group: str) -> None:
     for name in group_choices()[group]:
-        with hydra_session():
-            composed = unresolved(compose_node([f"{group}={name}"])[0])
+        composed, _ = compose_unresolved([f"{group}={name}"])
         merged = unresolved(merged_yaml(group, name))
         assert merged == ({key: composed[key] for key in merged} if group == "task" else composed["model"]), name
 

@@ -8,7 +8,7 @@ import pytest
 from support.small_runs import jobs_of
 
 from attnlab.config import sweep
-from attnlab.config.compose import compose_node, compose_with_hydra
+from attnlab.config.compose import compose_with_hydra
 from attnlab.config.fill_defaults import completed
 from attnlab.config.job_config import compose_config
 from attnlab.config.problem import ConfigError
@@ -163,8 +163,8 @@ def test_a_problem_of_some_jobs_says_of_which() -> None:
 
 
 def test_a_big_sweep_composes_once_for_each_choice_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    composed = []
-    monkeypatch.setattr(sweep, "compose_node", lambda texts: (composed.append(texts), compose_node(texts))[1])
+    composed, compose = [], sweep.compose_unresolved
+    monkeypatch.setattr(sweep, "compose_unresolved", lambda *words: (composed.append(words), compose(*words))[1])
     argv = [
         "-m",
         "model=linear,vanilla",

@@ -1,13 +1,13 @@
 """Hydra's compose API for the shipped `conf/` and the user's own, also inside a running Hydra job."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from attnlab.config.conf_files import join_search_path, plain, unresolved
+from attnlab.config.conf_files import cached_per_folder, join_search_path, plain, unresolved
 from attnlab.config.shipped_files import CONF
 from attnlab.config.validation.launcher_options import chosen_launcher, register
 
@@ -35,16 +35,30 @@ def hydra_session(conf: Path = CONF) -> Iterator[Any]:
         GlobalHydra.instance().hydra = running
 
 
-def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
-    """The composition of overrides, inside a `hydra_session`: interpolations are unresolved.
+def compose_unresolved(words: Sequence[str], conf: Path = CONF) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The composition of overrides; that of the shipped files is kept, nobody changes it.
 
     Returns:
-        the node, and Hydra's settings: `mode` (None, "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command
-        line), `launcher` and `sweeper` (`name` and options), and `choices`, the file that each group took.
-    """
-    from hydra import compose
+        the configuration as plain dicts and lists, with interpolations as text, and Hydra's settings: `mode` (None,
+        "RUN" or "MULTIRUN"), sweeper `params` (key: text, as on a command line), `launcher` and `sweeper` (`name` and
+        options), and `choices`, the file that each group took.
 
-    node = compose("config", overrides=list(overrides), return_hydra_config=True)
+    Raises:
+        hydra.errors.HydraException: overrides that do not compose; `sweep.check_command` has better messages.
+    """
+    return _of_shipped_files(*words) if conf == CONF else _composed(words, conf)
+
+
+@cached_per_folder
+def _of_shipped_files(*words: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return _composed(words, CONF)
+
+
+def _composed(words: Sequence[str], conf: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    import hydra
+
+    with hydra_session(conf):
+        node = hydra.compose("config", overrides=list(words), return_hydra_config=True)
     mode, params = node.hydra.mode, OmegaConf.select(node, "hydra.sweeper.params")
     choices = node.hydra.runtime.choices
     settings = {
@@ -59,7 +73,7 @@ def compose_node(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
         if choices.get("experiment") is not None:
             node.setdefault("experiment", choices["experiment"])
         _remove_missing(node)
-    return node, settings
+    return unresolved(node), settings
 
 
 def _remove_missing(node: DictConfig) -> None:
@@ -71,11 +85,10 @@ def _remove_missing(node: DictConfig) -> None:
             _remove_missing(node[key])
 
 
-def compose_with_hydra(overrides: Sequence[str], conf: Path = CONF) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configuration of a command line, resolved, and Hydra's settings: `mode` and sweeper `params`."""
-    with hydra_session(conf):
-        node, settings = compose_node(overrides)
-    return plain(node), settings
+def compose_with_hydra(words: Sequence[str], conf: Path = CONF) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The same with the configuration resolved, for changes too."""
+    config, settings = compose_unresolved(words, conf)
+    return plain(OmegaConf.create(dict(config))), settings
 
 
 def hydra_settings(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:

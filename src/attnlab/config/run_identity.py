@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from attnlab.config.compose import compose_node, hydra_session
-from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices, unresolved
+from attnlab.config.compose import compose_unresolved
+from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices
 from attnlab.config.dotted_keys import MISSING, flatten
 from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
 from attnlab.config.interpolations import Interpolations
@@ -80,9 +80,8 @@ def composition(task: str, model: str, conf: Path, *presets: str) -> Composition
     Args:
         presets: `experiment=...` and `debug=...`; none: the plain composition.
     """
-    with hydra_session(conf):
-        words = [f"task={task}", f"model={choice_named('model', model, conf)}", *presets]
-        raw = with_decoder(unresolved(compose_node(words)[0]))
+    words = [f"task={task}", f"model={choice_named('model', model, conf)}", *presets]
+    raw = with_decoder(compose_unresolved(words, conf)[0])
     keys = list(flatten(without_sections(Interpolations(raw).resolved(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     counts = Counter(shorts)

@@ -21,8 +21,7 @@ from attnlab.config.command_line.words import (
     read_command,
     read_overrides,
 )
-from attnlab.config.compose import NO_SETTINGS, compose_node, hydra_session
-from attnlab.config.conf_files import unresolved
+from attnlab.config.compose import NO_SETTINGS, compose_unresolved
 from attnlab.config.dotted_keys import MISSING, copied, value_at
 from attnlab.config.fill_defaults import completed
 from attnlab.config.interpolations import Interpolations
@@ -37,6 +36,8 @@ from attnlab.config.validation.report_names import require_known_names
 from attnlab.config.validation.search import Search, read_search
 from attnlab.config.validation.type_check import conform
 
+Composed = tuple[Mapping[str, Any] | None, Mapping[str, Any]]
+"""the configuration, None if it does not compose, and Hydra's settings"""
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
 
 
@@ -61,7 +62,7 @@ class Command:
     Attributes:
         words:    the overrides of the command line; `hydra_items`: those of Hydra itself.
         items:    the overrides that make the jobs: those of the experiment's own sweep too.
-        settings: Hydra's (`compose.compose_node`).
+        settings: Hydra's (`compose.compose_unresolved`).
         configs:  complete configurations of the jobs, in the order of their numbers.
         names:    of the jobs: the values that vary in the sweep, as `model=linear seed=0`.
         search:   how jobs are chosen if not by all combinations; the jobs are then corners of the search space.
@@ -74,11 +75,10 @@ class Command:
         self.hydra_items = [item for item in line.items if item.is_hydra]
         self.configs: list[dict[str, Any]] = []
         self.names: list[str] = []
-        self._compositions: dict[tuple[str, ...], tuple[dict[str, Any] | None, dict[str, Any]]] = {}
-        with hydra_session(conf) as loader:
-            self._hydra_texts, problems = hydra_words(self.hydra_items, loader)
-            self.problems += problems
-            self._expand(line.multirun)
+        self._compositions: dict[tuple[str, ...], Composed] = {}
+        self._hydra_texts, problems = hydra_words(self.hydra_items, conf)
+        self.problems += problems
+        self._expand(line.multirun)
         self.search: Search | None = None
         if self.multirun:
             items = [*self.items, *self.hydra_items]
@@ -135,14 +135,13 @@ class Command:
             if item.swept and self.configs and all(item.key in bookkeeping(config) for config in self.configs)
         ]
 
-    def _composed(self, pairs: Sequence[Pair]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    def _composed(self, pairs: Sequence[Pair]) -> Composed:
         """The unresolved configuration of choices of groups (None if it does not compose) and Hydra's settings."""
         # Hydra takes no null: an optional group without a word is empty.
         choices = tuple(as_text(item, value) for item, value in pairs if item.group and value is not None)
         if choices not in self._compositions:
             try:
-                node, settings = compose_node([*self._hydra_texts, *choices])
-                self._compositions[choices] = unresolved(node), settings
+                self._compositions[choices] = compose_unresolved([*self._hydra_texts, *choices], self.conf)
             except (HydraException, OmegaConfBaseException, RecursionError) as error:
                 cause = "lists or sections nested too deep" if isinstance(error, RecursionError) else first_line(error)
                 self.problems.append(Problem(" ".join(choices) or "conf", f": does not compose: {cause}"))
@@ -205,7 +204,7 @@ class Command:
         composed, settings = self._composed(pairs)
         if composed is None:
             return None, []
-        raw, values = copied(composed), [(item, value) for item, value in pairs if not item.group]
+        raw, values = copied(dict(composed)), [(item, value) for item, value in pairs if not item.group]
         # fixed values first, as Hydra's sweeper sets them
         problems = set_all(raw, sorted(values, key=lambda pair: pair[0].swept), self.conf)
         try:

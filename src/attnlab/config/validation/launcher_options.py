@@ -7,6 +7,7 @@ are not used, nor is joblib. The options of Slurm have the names and meanings of
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from attnlab.config.validation.ranges import Count, Natural
@@ -103,6 +104,7 @@ NODES: Mapping[str, Any] = {DEFAULT: AutoLauncherConf, "joblib": JoblibLauncherC
 LAUNCHERS = ("basic", *NODES)
 
 
+@cache
 def register() -> None:
     """Make the launchers known to Hydra in this process, and `auto` its default.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from hydra.core.object_type import ObjectType
@@ -9,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from attnlab.config.command_line.words import Item
-from attnlab.config.compose import compose_node
+from attnlab.config.compose import compose_unresolved, hydra_session
 from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
 from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, SLURM, SlurmConf
@@ -65,27 +66,24 @@ def _options_by_name(group: str) -> dict[str, list[str]]:
     return {name: [str(key) for key in node if key != "_target_"] for name, node in nodes.items()}
 
 
-def hydra_words(items: Sequence[Item], loader: Any) -> tuple[list[str], list[str]]:
+def hydra_words(items: Sequence[Item], conf: Path) -> tuple[list[str], list[str]]:
     """The valid overrides of Hydra itself, and the problems of the others.
 
     Group choices are checked here, other overrides by composing with them.
-
-    Args:
-        loader: Hydra's config loader, of a `hydra_session`.
     """
     good, bad_groups, problems = [], [], []
     for item in items:
-        problem = _choice_problem(item, loader) if "/" in item.key else _value_problem(item)
+        problem = _choice_problem(item, conf) if "/" in item.key else _value_problem(item)
         if problem:
             problems.append(problem)
             bad_groups.append(item.key.replace("/", ".") + ".")
         elif not item.key.startswith(tuple(bad_groups)):
             good.append(item)
     texts = [item.text for item in good]
-    if not good or _error(texts) is None:
+    if not good or _error(texts, conf) is None:
         return texts, problems
     choices = [item.text for item in good if "/" in item.key]
-    errors = {item.text: _error(list(dict.fromkeys([*choices, item.text]))) for item in good}
+    errors = {item.text: _error(list(dict.fromkeys([*choices, item.text])), conf) for item in good}
     problems += [
         unknown_option(item, good) or f"{item.text}: {errors[item.text]}" for item in good if errors[item.text]
     ]
@@ -102,8 +100,10 @@ def _value_problem(item: Item) -> str | None:
     return None
 
 
-def _choice_problem(item: Item, loader: Any) -> str | None:
-    choices = loader.get_group_options(item.key, ObjectType.CONFIG)
+def _choice_problem(item: Item, conf: Path) -> str | None:
+    with hydra_session(conf) as loader:
+        choices = loader.get_group_options(item.key, ObjectType.CONFIG)
+        groups = [f"hydra/{name}" for name in loader.get_group_options("hydra", ObjectType.GROUP)]
     if item.key == SWEEPERS:
         return sweeper_problem(item, choices)
     if item.key == GROUP:
@@ -116,13 +116,12 @@ def _choice_problem(item: Item, loader: Any) -> str | None:
     if choices:
         word = str(item.values[0]) if item.values else ""
         return f"{item.text}: no such choice{choice(word, choices, item.key)}"
-    groups = [f"hydra/{name}" for name in loader.get_group_options("hydra", ObjectType.GROUP)]
     return f"{item.text}: unknown key{choice(item.key, groups, 'groups')}"
 
 
-def _error(texts: Sequence[str]) -> str | None:
+def _error(texts: Sequence[str], conf: Path) -> str | None:
     try:
-        compose_node(texts)
+        compose_unresolved(texts, conf)
     except (HydraException, OmegaConfBaseException) as error:
         return first_line(error)
     return None
