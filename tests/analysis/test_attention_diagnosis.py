@@ -17,7 +17,7 @@ from attnlab.analysis import summary_figures
 from attnlab.analysis.attention_labels import titles
 from attnlab.analysis.compute_summary import cosines
 from attnlab.analysis.gradient_norm_variation import column, relative_sd, running_relative_sd
-from attnlab.analysis.head_heatmaps import VALUES, WEIGHTS, draw_maps
+from attnlab.analysis.head_heatmaps import VALUES, draw_maps
 from attnlab.analysis.summary_figures import draw
 from attnlab.analysis.summary_types import RATIOS, AttentionSummary, Locality, Maps, Norms, neighbourhood_shares
 from attnlab.analysis.violins_and_curves import draw_locality, draw_norms, draw_spread
@@ -398,7 +398,7 @@ def test_pictures_of_many_layers_and_heads_fit_a_screen(runs: int) -> None:
     locality = {name: Locality(np.stack([RATIOS, RATIOS]), np.ones((2, 1))) for name in names}
     labels = [f"linear, seed {seed}" for seed in range(runs)]
     summaries = [AttentionSummary(label=one, about="", norms=norms, locality=locality) for one in labels]
-    figures = [draw_maps([(label, maps) for label in labels], shown, "title", scale) for scale in (VALUES, WEIGHTS)]
+    figures = [draw_maps([(label, maps) for label in labels], shown, "title", VALUES)]
     figures += [draw_norms(summaries, shown, "title"), draw_locality(summaries, shown, "title")]
     for figure in figures:
         width, height = figure.get_size_inches()

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from omegaconf import OmegaConf
 
 from attnlab.config.compose import CONF, compose_unresolved
@@ -19,12 +18,11 @@ def test_files_for_defaults_lists_are_no_choices_and_models_in_folders_are(tmp_p
     assert choice_named("model", "plain", tmp_path) == "plain"
 
 
-@pytest.mark.parametrize("group", ["task", "model"])
-def test_yamls_are_merged_as_hydra_merges_them(group: str) -> None:
-    for name in group_choices()[group]:
-        composed, _ = compose_unresolved([f"{group}={name}"])
-        merged = unresolved(merged_yaml(group, name))
-        assert merged == ({key: composed[key] for key in merged} if group == "task" else composed["model"]), name
+def test_yamls_of_tasks_are_merged_as_hydra_merges_them() -> None:
+    """Of models: test_pairs_are_composed_of_their_two_files."""
+    for name in group_choices()["task"]:
+        merged, (composed, _) = unresolved(merged_yaml("task", name)), compose_unresolved([f"task={name}"])
+        assert merged == {key: composed[key] for key in merged}, name
 
 
 def test_a_defaults_list_is_merged_in_its_order(tmp_path: Path) -> None:

@@ -12,16 +12,18 @@ from support.written_runs import a_run
 from attnlab.config.job_config import job_config
 from attnlab.config.sweep import check_command
 from attnlab.launch.console_summary import print_sweep
+from attnlab.launch.train_cli import train_main
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.report.cli import report_main
 from attnlab.run.build_runtime import prepare, prepared_task
 from attnlab.run.train_run import train_run
 
 SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
+BASIC = "hydra/launcher=basic"
 AXES = ("model=linear,vanilla", "seed=1", "model.ortho.weight=0")
 
 
-def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_failed_job_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     failing = folder_of(tmp_path, *SWEEP, "model=linear", "seed=1")
     failing.parent.mkdir(parents=True)
     failing.write_text("in the way of a run folder")
@@ -35,9 +37,9 @@ def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
     assert {path.name for path in finished.iterdir()} == files, "Hydra writes nothing into run folders"
 
     failing.unlink()
-    second = run_command("train.py", "-m", *AXES, *settings(tmp_path, *SWEEP))
-    assert second.returncode == 0, second.stderr
-    assert "2 runs" in second.stdout and "finished" in second.stdout
+    assert train_main(["-m", *AXES, BASIC, *settings(tmp_path, *SWEEP)]) == 0
+    said = capsys.readouterr().out
+    assert "2 runs" in said and "finished" in said
     assert json.loads((failing / "status.json").read_text())["state"] == "finished"
     assert written == (finished / "result.json").stat().st_mtime_ns
 
@@ -83,13 +85,13 @@ def test_a_report_without_runs_or_words_names_what_it_takes(capsys: pytest.Captu
         assert "expected one of experiment=..., runs=..., words of train.py" in capsys.readouterr().err
 
 
-def test_a_refused_job_is_not_called_finished(tmp_path: Path) -> None:
+def test_a_refused_job_is_not_called_finished(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert run_job(config_of(tmp_path, *SWEEP, "model=linear"), quiet=True) == 0
     config = folder_of(tmp_path, *SWEEP, "model=linear") / "config.yaml"
     config.write_text(config.read_text().replace("clip_norm: 5.0", "clip_norm: 4.0"))
-    done = run_command("train.py", "-m", "seed=0,1", *settings(tmp_path, *SWEEP, "model=linear"))
-    assert done.returncode == 1
-    assert "refused" in done.stdout and "1 finished, 1 not" in done.stdout
+    assert train_main(["-m", "seed=0,1", BASIC, *settings(tmp_path, *SWEEP, "model=linear")]) == 1
+    said = capsys.readouterr().out
+    assert "refused" in said and "1 finished, 1 not" in said
 
 
 def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:
         assert steps == 3 * math.ceil(data_set.sizes["train"] / 32), name
 
 
-@pytest.mark.xdist_group("costs")
+@pytest.mark.xdist_group("presets")
 def test_every_preset_has_runs_and_hours_and_its_header_says_them() -> None:
     wrong = {}
     for name in presets():
@@ -107,7 +107,7 @@ def test_every_preset_has_runs_and_hours_and_its_header_says_them() -> None:
     assert not wrong
 
 
-@pytest.mark.xdist_group("costs")
+@pytest.mark.xdist_group("presets")
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_page_of_costs_has_every_preset(number: int) -> None:
     """Where it fails: `PYTHONPATH=src:tests python -m support.preset_costs` prints the tables."""

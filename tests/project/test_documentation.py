@@ -96,7 +96,8 @@ def test_all_train_commands_pass_the_check() -> None:
     """With one seed, for jobs of other seeds differ in nothing else, and where a line is there with `--plan` too, the
     plan alone; the run folder that one begins with is a matter of test_train_commands_run, and plans of all presets of
     a paper are a matter of test_costs.py."""
-    lines = {line for line in TRAIN if "/*" not in line and f"{line} --plan" not in TRAIN} - set(FIRST)
+    left = ("/*", "<run folder>")
+    lines = {line for line in TRAIN if not any(part in line for part in left) and f"{line} --plan" not in TRAIN}
     for words in dict.fromkeys(one_seed(line) for line in sorted(lines)):
         if "hydra/sweeper=optuna" in words and find_spec("optuna") is None:
             with pytest.raises(ConfigError, match="hydra-optuna-sweeper is not installed"):
@@ -114,9 +115,18 @@ def one_seed(line: str) -> tuple[str, ...]:
     return (*words, *seeds)
 
 
-@pytest.mark.parametrize("line", FIRST)
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[] if line == TRAIN[0] or "<run folder>" in line else [pytest.mark.slow])
+        for line in FIRST
+    ],
+)
 def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
-    """The first as a command, the others as the jobs that it would run: Python starts slowly."""
+    """The first as a command, the others as the jobs that it would run: Python starts slowly.
+
+    Fast are the first and one that begins with another run; test_every_task.py trains each task.
+    """
     words = smoke(line, tmp_path, tiny_data)
     if line == TRAIN[0]:
         done = run_command("train.py", *words)

@@ -9,6 +9,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return next(filter(None, map(follow, sorted(graph))), [])
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     return {module: set(imports(file)) & MODULES.keys() for module, file in MODULES.items()}
 
@@ -138,6 +140,7 @@ def test_rooms_have_few_floors(room: str) -> None:
         module: graph & MODULES.keys() for module, graph in import_graph().items() if module.startswith(f"{room}.")
     }
 
+    @cache
     def floor(module: str) -> int:
         return 1 + max((floor(other) for other in inside[module] if other in inside), default=0)
 

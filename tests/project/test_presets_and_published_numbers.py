@@ -182,6 +182,7 @@ def test_all_of_its_sweep_is_checked(name: str) -> None:
     assert len(command.jobs) == len(points(name)) // max(1, len(swept(name).get("seed", [])))
 
 
+@pytest.mark.xdist_group("presets")
 @every_preset
 def test_a_report_is_made_of_its_jobs(name: str) -> None:
     """The command passes the check; rows, columns, averages, figures and published cells belong to its jobs."""

@@ -23,7 +23,6 @@ EXTREMES = {
     "1e308": 1e308,
     "-1e308": -1e308,
     "inf": math.inf,
-    "-inf": -math.inf,
     "nan": math.nan,
     "5e-324": 5e-324,
     "10**400": 10**400,

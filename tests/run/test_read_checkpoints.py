@@ -69,8 +69,7 @@ def best_of(folder: Path, rule: str = "") -> Path:
     return folder / validation.weights_name(rule, best[rule]["step"])
 
 
-@pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.parametrize("file", ["last.ckpt", "best"])
+@pytest.mark.parametrize(("file", "other"), [("best", "another model"), *(("last.ckpt", other) for other in OTHERS)])
 def test_weights_of_another_run_are_refused(
     file: str, other: str, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,39 +31,33 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return two_finished_runs(tmp_path_factory.mktemp("finished"), *SMALL)
 
 
-def train_and_see_imports(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs train.py in a separate process, which prints at its end whether Lightning was loaded."""
-    line = [*settings(folder, *SMALL), *words]
-    code = f"import sys; from attnlab.launch.train_cli import train_main; code = train_main({line!r})"
-    code += "; print('pytorch_lightning' in sys.modules, code)"
-    return subprocess.run(
+def test_finished_runs_are_shown_without_lightning(finished: Path) -> None:
+    """One alone, and those of a sweep; in a process that has not loaded it yet."""
+    line = settings(finished, *SMALL)
+    code = f"import sys; from attnlab.launch.train_cli import train_main; codes = [train_main({line!r})]"
+    code += f"; codes += [train_main({['-m', 'seed=0,1', 'hydra/launcher=basic', *line]!r})]"
+    code += "; print('pytorch_lightning' in sys.modules, codes)"
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), cwd=ROOT, check=False
     )
+    assert done.stdout.splitlines()[-1] == "False [0, 0]", done.stderr
+    assert "To train it again, as after a change of your code, move its folder away." in done.stdout
+    assert "2 runs in" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "To train it again, as after a change of your code, move its folder away."),
-        (("-m", "seed=0,1"), "2 runs in"),
-    ],
-)
-def test_a_finished_run_is_shown_without_lightning(finished: Path, words: tuple[str, ...], said: str) -> None:
-    done = train_and_see_imports(finished, *words)
-    assert done.stdout.splitlines()[-1] == "False 0", done.stderr
-    assert said in done.stdout
-
-
-def test_a_finished_run_is_compared_before_it_is_shown(finished: Path) -> None:
+def test_a_finished_run_is_compared_before_it_is_shown(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # training cannot be imported
+    monkeypatch.setitem(sys.modules, "attnlab.run.train_run", None)
     file = run_folder(config_of(finished, *SMALL)) / "config.yaml"
     former = file.read_text()
     try:
         file.write_text(former.replace("clip_norm: 5.0", "clip_norm: 4.0"))
-        done = train_and_see_imports(finished)
+        assert run_job(config_of(finished, *SMALL), quiet=False) == 1
     finally:
         file.write_text(former)
-    assert "optim.clip_norm: 4.0 -> 5.0" in done.stderr
-    assert done.stdout.splitlines()[-1] == "False 1"
+    assert "optim.clip_norm: 4.0 -> 5.0" in capsys.readouterr().err
 
 
 def test_a_finished_run_is_shown_where_nothing_can_be_written(

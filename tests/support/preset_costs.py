@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from attnlab.config.command_line.words import read_override
-from attnlab.config.job_config import JobConfig, compose_config, job_config
+from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
 from attnlab.config.shipped_files import CONF
+from attnlab.config.sweep import check_command
 from attnlab.launch.sweep_plan import span
 from support.preset_files import EXPERIMENTS, text_of
 
@@ -70,7 +71,7 @@ def preset_cost(name: str) -> PresetCost:
     narrowed = [f"{key}={show(values[0])}" for key, values in swept.items() if not key.startswith(OF_ITS_COST)]
     narrowed += [word for word in words if word != "-m" and word.partition("=")[0] not in swept]
     of_cost = [[f"{key}={show(value)}" for value in swept[key]] for key in swept if key.startswith(OF_ITS_COST)]
-    jobs = [job_config(compose_config([*narrowed, *more])) for more in itertools.product(*of_cost)]
+    jobs = [job for more in itertools.product(*of_cost) for job in check_command([*narrowed, *more]).jobs]
     runs = math.prod(len(values) for values in swept.values())
     least, most = (sum(hours) * runs / len(jobs) for hours in zip(*map(hours_of, jobs), strict=True))
     (hardware,) = {job.typed.cost.hardware for job in jobs}

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 import torch
-from support.model_cases import distinct_for
+from support.model_cases import distinct_for, one_of_each_mechanism
 from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_data import TINY, raw_of, trained
 from support.user_inputs import require_true_predictions
@@ -37,18 +37,20 @@ EACH_KIND = {
     "flip_flop": "test/iid/accuracy",
     "wikitext103_masked": "test/masked_token_perplexity",
 }
-"""other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE"""
+"""other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE; one model of each mechanism
+is fast"""
 PRODUCT = [
-    pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" else [])
+    pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" or model not in each else [])
     for task in EACH_KIND
-    for model in distinct_for(task)
+    for each in [one_of_each_mechanism(task)]
+    for model in dict.fromkeys((*each, *distinct_for(task)))
 ]
 
 
 @pytest.mark.parametrize(
     ("task", "model"),
     [
-        (task, model)
+        pytest.param(task, model, marks=[pytest.mark.slow] if model == "vanilla" else [])
         for task in TINY
         for model in MODELS
         # PCFG SET has the network of SCAN, and its long outputs are decoded slowly
