@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 DONE := $(VENV)/.done
 RUN := $(VENV)/bin/python
-PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist loadgroup
+# the many processes of the tests compile the code once, in containers that forbid it too
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n auto --dist loadgroup
 
 .PHONY: help setup train test test-all test-cluster model-named laws bench report docs lint clean
 

@@ -55,7 +55,7 @@ from attnlab.report.cli import report_main
 words = ["task=brief", "model=short", "logger=wandb_offline", "trainer=cpu", "trainer.threads=1"]
 sys.exit(
     train_main(words)
-    or train_main(["-m", "hydra/launcher=basic", *words, "seed=1,2", "optim.lr=1e-3,2e-3"])
+    or train_main(["-m", "hydra/launcher=basic", *words, "seed=1", "optim.lr=1e-3,2e-3"])
     or evaluate_main(["run=experiments/runs/brief/short/default/seed0", "task.length_cutoff=40", "subset=test/ood"])
     or report_main(["runs=experiments/runs/brief"])
 )
@@ -76,9 +76,9 @@ def test_the_shortest_yamls_go_through_every_command(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr and "wandb did not start" not in done.stderr, done.stderr
     runs = tmp_path / "experiments/runs"
     folders = sorted(path.parent.relative_to(runs / "brief/short") for path in runs.rglob("result.json"))
-    swept = [f"{tag}/seed{seed}" for tag in ("default", "lr=0.002") for seed in (1, 2)]
+    swept = ["default/seed1", "lr=0.002/seed1"]
     assert list(map(str, folders)) == sorted(["default/seed0", *swept])
-    assert len(list((runs / "wandb").glob("offline-run-*"))) == 5
+    assert len(list((runs / "wandb").glob("offline-run-*"))) == 3
     written = yaml.safe_load((runs / "brief/short/default/seed0/config.yaml").read_text())
     assert written["task"]["label"] == [] and written["task"]["length_cutoff"] == 26
     assert written["train"]["precision"] == "32-true" and written["model"]["normalization"]["kind"] == "none"

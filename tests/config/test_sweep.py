@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support.small_runs import SMALL_SCAN, checked, config_of, folder_of, run_command, run_job, settings
+from support.small_runs import BRIEF_SCAN, checked, config_of, folder_of, run_command, run_job, settings
 from support.written_runs import a_run
 
 from attnlab.config.job_config import job_config
@@ -18,7 +18,7 @@ from attnlab.report.cli import report_main
 from attnlab.run.build_runtime import prepare, prepared_task
 from attnlab.run.train_run import train_run
 
-SWEEP = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
+SWEEP = (*BRIEF_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
 BASIC = "hydra/launcher=basic"
 AXES = ("model=linear,vanilla", "seed=1", "model.ortho.weight=0")
 
@@ -95,13 +95,13 @@ def test_a_refused_job_is_not_called_finished(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -> None:
-    raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=2")
+    raw = config_of(tmp_path, *BRIEF_SCAN, "train.max_steps=2")
     shared = prepared_task(checked(raw))
     result, _ = train_run(job_config(raw), StopRequest())
-    assert prepared_task(checked(config_of(tmp_path, *SMALL_SCAN, "model=linear", "seed=1"))) is shared
+    assert prepared_task(checked(config_of(tmp_path, *BRIEF_SCAN, "model=linear", "seed=1"))) is shared
     anew = prepare(shared[0], checked(raw).paths)
     assert shared[1].data_hash() == anew.data_hash() == result["data"]["hash"]
-    shorter = [word for word in SMALL_SCAN if "length_cutoff" not in word] + ["task.length_cutoff=36"]
+    shorter = [word for word in BRIEF_SCAN if "length_cutoff" not in word] + ["task.length_cutoff=36"]
     other = prepared_task(checked(config_of(tmp_path, *shorter)))
     assert other[1].data_hash() != anew.data_hash()
     assert prepared_task(checked(raw)) is not shared

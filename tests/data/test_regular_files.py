@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.small_runs import SMALL_SCAN, config_of, run_job
+from support.small_runs import BRIEF_SCAN, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.data.files.cache import load_arrays, save_arrays
@@ -24,7 +24,7 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
     "folder": Path.mkdir,
     "device": lambda path: path.symlink_to("/dev/zero"),
 }
-SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=1")
+SMALL = (*BRIEF_SCAN, "model=linear", "train.max_steps=1")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

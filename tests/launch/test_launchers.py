@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.small_runs import (
-    SMALL_SCAN,
+    BRIEF_SCAN,
     config_of,
     folder_of,
     run_command,
@@ -140,7 +140,7 @@ def test_a_signal_that_comes_before_a_run_listens_stops_the_run(tmp_path: Path) 
         worker._handle(signal.SIGTERM, None)
         with pytest.raises(Stopped), stop.listening():
             pytest.fail("the run began")
-        assert run_job(config_of(tmp_path, *SMALL_SCAN, "model=linear"), quiet=True) == 143
+        assert run_job(config_of(tmp_path, *BRIEF_SCAN, "model=linear"), quiet=True) == 143
         return 128 + signal.SIGTERM
 
     try:
@@ -161,7 +161,7 @@ AT_ONCE = ("-m", "model=linear", "seed=0,1,2")
 
 @pytest.mark.slow
 def test_jobs_run_in_processes_without_being_asked(tmp_path: Path) -> None:
-    small = (*SMALL_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
+    small = (*BRIEF_SCAN, "train.max_steps=2", "train.checkpoint_every=1")
     failing = folder_of(tmp_path, *small, "model=linear", "seed=1")
     failing.parent.mkdir(parents=True)
     failing.write_text("in the way of a run folder")
@@ -189,7 +189,7 @@ def test_jobs_run_in_processes_without_being_asked(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
-    long = (*SMALL_SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
+    long = (*BRIEF_SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
     process = start_command("train.py", *AT_ONCE, *settings(tmp_path, *long), "hydra.launcher.n_jobs=2")
     folders = [folder_of(tmp_path, *long, "model=linear", f"seed={seed}") for seed in range(3)]
     for folder in folders[:2]:

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.small_runs import SMALL_SCAN, config_of, run_job
+from support.small_runs import BRIEF_SCAN, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.run.run_folder import MetricsFile
@@ -20,7 +20,7 @@ SLURM = {
     "SLURM_NODELIST": "localhost",
 }
 """as in a job of `sbatch --ntasks=2`"""
-SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=3")
+SMALL = (*BRIEF_SCAN, "model=linear", "train.max_steps=3")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.small_runs import SMALL_SCAN, config_of, folder_of, run_job, settings
+from support.small_runs import BRIEF_SCAN, config_of, folder_of, run_job, settings
 
 from attnlab.config.problem import ConfigError
 from attnlab.config.sweep import check_command
@@ -70,7 +70,7 @@ def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
 
 
 def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: list[str], tmp_path: Path) -> None:
-    words = settings(tmp_path, *SWEEP, *SMALL_SCAN)
+    words = settings(tmp_path, *SWEEP, *BRIEF_SCAN)
     given = check_command([word for word in words if word != "trainer=cpu"])
     tasks = job_tasks(given)
     wanted = SlurmSubmission(given.launcher, tmp_path)
@@ -106,7 +106,7 @@ def test_jobs_ask_for_cores_and_memory_of_their_own(
     """Slurm's defaults are one core, whatever the threads of a run, and often all memory of a node."""
 
     def asked(*words: str) -> dict[str, Any]:
-        plain = [word for word in settings(tmp_path, *SWEEP, *SMALL_SCAN) if word not in ("trainer=cpu", THREAD)]
+        plain = [word for word in settings(tmp_path, *SWEEP, *BRIEF_SCAN) if word not in ("trainer=cpu", THREAD)]
         given = check_command([*plain, *words])
         return SlurmSubmission(given.launcher, tmp_path).parameters(job_tasks(given)[0])
 
@@ -137,7 +137,7 @@ def sbatch(slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
     sbatch: Path, slurm: list[str], tmp_path: Path
 ) -> None:
-    words = settings(tmp_path, *SWEEP, *SMALL_SCAN, "hydra.launcher.mem_gb=16")
+    words = settings(tmp_path, *SWEEP, *BRIEF_SCAN, "hydra.launcher.mem_gb=16")
     given = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
     tasks = job_tasks(given)[:3]
     for task in tasks:
@@ -157,7 +157,7 @@ def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
 def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted(
     sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN))
+    given = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
     tasks = job_tasks(given)[:2]
     for task in tasks:
         task.folder.mkdir(parents=True)
@@ -183,8 +183,8 @@ def test_options_of_sbatch_that_have_an_option_here_are_refused(tmp_path: Path) 
         ("{array: 0-3}", "additional_parameters.array: attnlab sets it"),
     ):
         with pytest.raises(ConfigError, match=re.escape(message)):
-            check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, f"+hydra.launcher.additional_parameters={option}"))
-    check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN, "+hydra.launcher.additional_parameters={reservation: x}"))
+            check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN, f"+hydra.launcher.additional_parameters={option}"))
+    check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN, "+hydra.launcher.additional_parameters={reservation: x}"))
 
 
 def test_questions_to_slurm_are_not_filtered_by_variables_of_the_user(
@@ -247,7 +247,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
 def test_what_is_finished_or_in_the_queue_is_not_submitted(
     submitted: list[Any], slurm: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = (*SMALL_SCAN, "train.max_steps=2", "model=linear")
+    small = (*BRIEF_SCAN, "train.max_steps=2", "model=linear")
     words = settings(tmp_path, *small)
     assert run_job(config_of(tmp_path, *small, "seed=0"), quiet=True) == 0
     waiting = folder_of(tmp_path, *small, "seed=1")
@@ -276,7 +276,7 @@ def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
         return submit(self, tasks)
 
     monkeypatch.setattr(SlurmSubmission, "submit", limited)
-    words = settings(tmp_path, *SMALL_SCAN, "train.max_steps=2", "model=linear,vanilla")
+    words = settings(tmp_path, *BRIEF_SCAN, "train.max_steps=2", "model=linear,vanilla")
     assert train_main(["-m", *words, "hydra/launcher=submitit_slurm"]) == 1
     said = capsys.readouterr()
     assert "note: Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit; waiting for those in the queue" in said.err
@@ -286,7 +286,7 @@ def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
 def test_news_of_jobs_are_told_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = check_command(settings(tmp_path, *SMALL_SCAN, "model=linear")).jobs[0]
+    job = check_command(settings(tmp_path, *BRIEF_SCAN, "model=linear")).jobs[0]
     folder = RunFolder(job.folder)
     folder.create()
     folder.set_status("running", step=70)
@@ -322,7 +322,7 @@ def test_news_of_jobs_are_told_once(
 def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *SMALL_SCAN))
+    given = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
     tasks = job_tasks(given)
     now = [0.0]
     monkeypatch.setattr(wait_for_jobs.time, "monotonic", lambda: now[0])
@@ -384,7 +384,7 @@ def test_a_job_has_as_many_threads_as_slurm_gave_it_cores(monkeypatch: pytest.Mo
 
 def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:
     """A lock file over NFS: another process holds it, and status.json names another host."""
-    job = check_command(settings(tmp_path, *SMALL_SCAN, "model=linear")).jobs[0]
+    job = check_command(settings(tmp_path, *BRIEF_SCAN, "model=linear")).jobs[0]
     folder = RunFolder(job.folder)
     folder.create()
     assert not is_locked(folder.path)
@@ -416,7 +416,7 @@ def test_a_file_system_without_locks_is_refused(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    assert run_job(config_of(tmp_path, *SMALL_SCAN, "model=linear"), quiet=True) == 1
+    assert run_job(config_of(tmp_path, *BRIEF_SCAN, "model=linear"), quiet=True) == 1
     said = capsys.readouterr().err
     assert "has no locks (flock)" in said and "set paths.runs to another file system" in said
     with pytest.raises(NoLocks, match="set ATTNLAB_DATA and ATTNLAB_CACHE"), exclusive(tmp_path / "data.lock", "data"):
@@ -445,7 +445,7 @@ def test_without_slurm_a_sentence_says_what_else_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    words = settings(tmp_path, *SWEEP, *SMALL_SCAN)
+    words = settings(tmp_path, *SWEEP, *BRIEF_SCAN)
     assert train_main(words) == 1
     assert capsys.readouterr().err == (
         "failed: there is no Slurm on this machine (sinfo was not found); start the command on a login node of the "
@@ -462,7 +462,7 @@ def test_without_slurm_a_sentence_says_what_else_there_is(
 def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def plan(*words: str) -> str:
         capsys.readouterr()
-        assert train_main(["-m", *settings(tmp_path, *SMALL_SCAN, "train.max_steps=24", *words), "--plan"]) == 0
+        assert train_main(["-m", *settings(tmp_path, *BRIEF_SCAN, "train.max_steps=24", *words), "--plan"]) == 0
         return capsys.readouterr().out
 
     return plan
@@ -470,7 +470,7 @@ def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
 def test_a_plan_knows_the_steps_that_were_measured(tmp_path: Path, planned: Callable[..., str]) -> None:
     assert "no hours for linear: no run of this task and these sizes" in planned("model=linear", "seed=1,2")
-    raw = config_of(tmp_path, *SMALL_SCAN, "train.max_steps=24", "model=linear", "seed=1")
+    raw = config_of(tmp_path, *BRIEF_SCAN, "train.max_steps=24", "model=linear", "seed=1")
     assert run_job(raw, quiet=True) == 0
     text = planned("model=linear,vanilla", "seed=1,2")
     assert "4 runs, 1 finished; 3 to train" in text and "\nhours: 0.00 on" in text

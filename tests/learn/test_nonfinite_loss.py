@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
+from support.small_runs import BRIEF_SCAN, SMALL_CLEVR, config_of, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import Batch
 from attnlab.learn.training_module import TrainingModule
 
 
-@pytest.mark.parametrize("small", [SMALL_SCAN, SMALL_CLEVR], ids=["scan", "sort_of_clevr"])
+@pytest.mark.parametrize("small", [BRIEF_SCAN, SMALL_CLEVR], ids=["scan", "sort_of_clevr"])
 def test_a_poisoned_step_is_named(
     small: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,7 +48,7 @@ def test_weights_that_are_not_finite_are_never_saved(
     last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The loss of the step is finite, its update is not: neither a checkpoint nor the last step may keep it."""
-    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", f"train.max_steps={last}", "train.checkpoint_every=2")
+    raw = config_of(tmp_path, *BRIEF_SCAN, "model=linear", f"train.max_steps={last}", "train.checkpoint_every=2")
     healthy = TrainingModule.configure_gradient_clipping
 
     def exploding(self: TrainingModule, optimizer: torch.optim.Optimizer, **rest: object) -> None:
@@ -66,7 +66,7 @@ def test_weights_that_are_not_finite_are_never_saved(
 
 def test_a_learning_rate_that_explodes_fails_the_run(tmp_path: Path) -> None:
     extreme = ("optim.lr=1e30", "optim.clip_norm=null", "train.max_steps=50", "model=linear")
-    assert run_job(config_of(tmp_path, *SMALL_SCAN, *extreme), quiet=True) == 1
+    assert run_job(config_of(tmp_path, *BRIEF_SCAN, *extreme), quiet=True) == 1
 
 
 @pytest.mark.parametrize("checkpoint_every", [1, 100])
@@ -75,7 +75,7 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
 ) -> None:
     """On a GPU a loss is looked at one step later, or before weights are saved; here the same on a CPU."""
     more = ("train.max_steps=8", f"train.checkpoint_every={checkpoint_every}")
-    raw = config_of(tmp_path, *SMALL_SCAN, "model=linear", *more)
+    raw = config_of(tmp_path, *BRIEF_SCAN, "model=linear", *more)
     started, healthy, batches = TrainingModule.__init__, TrainingModule.training_step, []
 
     def late(self: TrainingModule, *given: object) -> None:

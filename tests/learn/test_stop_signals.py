@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
+from support.small_runs import BRIEF_SCAN, ROOT, config_of, environment, run_job
 
 from attnlab.config.run_identity import run_folder
 from attnlab.learn.stop_signals import SAME_NOTICE_SECONDS, Stopped, StopRequest
 from attnlab.learn.training_module import TrainingModule
 from attnlab.run.run_folder import RunFolder
 
-SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=5")
+SMALL = (*BRIEF_SCAN, "model=linear", "train.max_steps=5")
 pytestmark = pytest.mark.usefixtures("default_signals")
 
 

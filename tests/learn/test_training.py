@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.model_cases import MODELS, distinct_for, models_for, one_of_each_mechanism
-from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
+from support.small_runs import BRIEF_SCAN, SMALL_CLEVR, config_of, run_job
 
 from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
@@ -14,7 +14,7 @@ from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.sort_of_clevr.task import KINDS
 
-SMALL = {"scan": SMALL_SCAN, "sort_of_clevr": SMALL_CLEVR}
+SMALL = {"scan": BRIEF_SCAN, "sort_of_clevr": SMALL_CLEVR}
 TESTED = {
     "scan": {f"test/{subset}/{name}" for subset in ("iid", "ood") for name in SEQUENCE_METRICS},
     "sort_of_clevr": {f"{rule}/{kind}/accuracy" for rule in ("test", "test_paper_rule") for kind in KINDS},
@@ -72,13 +72,13 @@ def test_first_losses_are_the_golden_ones(task: str, tmp_path: Path) -> None:
 
 
 def test_seeds_repeat_and_differ(tmp_path: Path) -> None:
-    short = (*SMALL_SCAN, "model=linear", "train.max_steps=4")
+    short = (*BRIEF_SCAN, "model=linear", "train.max_steps=4")
     assert losses(tmp_path / "a", *short) == losses(tmp_path / "b", *short)
     assert losses(tmp_path / "a", *short, "seed=1") != losses(tmp_path / "b", *short)
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
-    short = (*SMALL_SCAN, "model=linear", "train.max_steps=4")
+    short = (*BRIEF_SCAN, "model=linear", "train.max_steps=4")
     assert losses(tmp_path / "a", *short) == losses(tmp_path / "b", *short, "trainer.workers=2")
 
 
@@ -92,7 +92,7 @@ def test_every_number_format_trains(precision: str, tmp_path: Path) -> None:
 def test_a_few_hundred_steps_lower_the_loss(tmp_path: Path) -> None:
     """A few hundred small steps bring the loss far below the loss of guessing."""
     found = losses(
-        tmp_path, *SMALL_SCAN, "model=linear_l2", "train.max_steps=150", "optim.lr=5e-3", "backbone.dropout=0",
+        tmp_path, *BRIEF_SCAN, "model=linear_l2", "train.max_steps=150", "optim.lr=5e-3", "backbone.dropout=0",
         "backbone.d_model=32",
     )  # fmt: skip
     assert sum(found[-10:]) / 10 < 0.6 * found[0]

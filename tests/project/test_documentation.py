@@ -219,10 +219,13 @@ def run_benchmark(*arguments: str, results: Path, timeout: float = 240) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_benchmarks_run(tmp_path: Path) -> None:
-    """What `make bench` calls, and one of them for real; the others in make test-all."""
+def test_the_target_of_benchmarks_calls_all_of_them() -> None:
     lines = subprocess.run(["make", "-n", "bench"], capture_output=True, text=True, cwd=ROOT, check=True).stdout
     assert "-m benchmarks.all\n" in lines
+
+
+@pytest.mark.slow
+def test_a_benchmark_runs_as_a_command(tmp_path: Path) -> None:
     sizes = ("--seconds", "0", "--threads", "1", "--lengths", "64,128", "--batch", "1")
     run_benchmark("benchmarks.attention", "--models", "linear,vanilla", *sizes, results=tmp_path)
     assert list(tmp_path.glob("attention_*.csv"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.small_runs import SMALL_SCAN, config_of, run_job
+from support.small_runs import BRIEF_SCAN, config_of, run_job
 
 from attnlab.attention.base import Attention
 from attnlab.config.job_config import check_config, compose_config
@@ -18,7 +18,7 @@ from attnlab.launch.train_cli import train_main
 from attnlab.report.cli import report_main
 from attnlab.tasks.base import make_task
 
-SMALL = (*SMALL_SCAN, "model=linear", "train.max_steps=1")
+SMALL = (*BRIEF_SCAN, "model=linear", "train.max_steps=1")
 OWN = """
 from pathlib import Path
 

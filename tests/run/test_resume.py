@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from support.small_runs import (
+    BRIEF_SCAN,
     SMALL_CLEVR,
-    SMALL_SCAN,
     assert_same_run,
     command,
     config_of,
@@ -27,7 +27,7 @@ MANY = ("train.max_steps=100000", "train.checkpoint_every=100000")
 STEPS = "train.max_steps=40"
 # Dropout on, a schedule, mid-epoch, gradients summed over two batches, checkpoints off the beat of the metrics.
 SCAN = (
-    *SMALL_SCAN,
+    *BRIEF_SCAN,
     STEPS,
     "model=vanilla",
     "backbone.dropout=0.2",
@@ -86,7 +86,7 @@ def test_killed_and_resumed_equals_uninterrupted(case: str, tmp_path: Path, capf
     ],
 )
 def test_signals_save_record_and_exit(signum: int, code: int, workers: int, tmp_path: Path) -> None:
-    overrides = (*SMALL_SCAN, *MANY, "model=linear", f"trainer.workers={workers}")
+    overrides = (*BRIEF_SCAN, *MANY, "model=linear", f"trainer.workers={workers}")
     folder = folder_of(tmp_path, *overrides)
     process = start_command("train.py", *settings(tmp_path, *overrides))
     wait_for_step(folder / "metrics.csv", 5, process)
@@ -112,7 +112,7 @@ def assert_stopped(folder: Path, errors: str, signum: int) -> None:
 
 def test_a_stopped_sweep_starts_no_further_job(tmp_path: Path) -> None:
     """The run that gets the signal, without workers, is saved as one run alone is."""
-    overrides = (*SMALL_SCAN, *MANY, "model=linear", "trainer.workers=0")
+    overrides = (*BRIEF_SCAN, *MANY, "model=linear", "trainer.workers=0")
     process = start_command("train.py", "-m", "hydra/launcher=basic", "seed=0,1", *settings(tmp_path, *overrides))
     folder = folder_of(tmp_path, *overrides, "seed=0")
     wait_for_step(folder / "metrics.csv", 5, process)

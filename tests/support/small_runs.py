@@ -17,7 +17,7 @@ from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.sweep import check_command
+from attnlab.config.sweep import Command, check_command
 from attnlab.launch import run_job as one_job
 from attnlab.learn.stop_signals import StopRequest
 
@@ -33,6 +33,12 @@ SMALL_SCAN = (
     "train.log_every=1",
     "task.length_cutoff=40",
 )
+BRIEF_SCAN = (
+    *(word for word in SMALL_SCAN if not word.startswith("train.eval_batch_size=")),
+    "train.eval_batch_size=64",
+    "train.eval_batches=1",
+)
+"""with 64 examples of each test, which all take a second"""
 SMALL_CLEVR = (
     "task=sort_of_clevr",
     "task.train_images=12",
@@ -64,8 +70,9 @@ _SOME = Path("/some/folder/of/a/test")
 
 @cache
 def _composed(cwd: Path, *words: str) -> dict[str, Any]:
-    """A configuration; a folder may have a conf/ of its own."""
-    return compose_config(words)
+    """A configuration, by Hydra where the check refuses it; a folder may have a conf/ of its own."""
+    command = Command(words, CONF)
+    return compose_config(words) if command.problems or len(command.configs) != 1 else command.configs[0]
 
 
 def _in_folder(value: Any, folder: Path) -> Any:
