@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from reference.rotation import rotated
+from reference.positions.rotary import rotated
 from support.model_cases import SPECS, backbone_of, config_of, network_of
 from support.random_batches import drawn_batch
 from support.reference_comparison import compare_with_reference

@@ -66,7 +66,12 @@ WRONG = {
     "~debug": ["write debug=null"],
     "hydra/launcher=jobli": ["no such choice; nearest: joblib; hydra/launcher: basic, auto, joblib"],
     "hydra/lancher=joblib": ["unknown key; nearest: hydra/launcher"],
-    "hydra.foo=3": ["hydra.foo=3: ", "foo"],
+    "hydra.run.dir=/tmp/x": ["hydra.run.dir=/tmp/x: not offered: a run has a folder named by its configuration"],
+    "hydra/launcher=slrum": ["nearest: submitit_slurm"],
+    "--model vanilla": ["--model: unknown flag; nearest: model=..."],
+    "optim.lrate=1e-3": ["optim.lrate=0.001: unknown key; nearest: optim.lr"],
+    "model.encoder.0.attention.dropout=0.5": ["dropout=0.5: set by backbone.attention_dropout, not here"],
+    "backbone.positions=attnlab.attention.positions.rotary.Rotation": ["expected a class that extends", "Positions"],
     # Words.
     "train.max_steps 10": ["train.max_steps: expected key=value", "10: expected key=value"],
     "scan": ["scan: expected key=value; nearest: task=scan"],

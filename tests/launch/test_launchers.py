@@ -107,7 +107,7 @@ def test_one_run_needs_no_launcher(
     monkeypatch.setattr(jobs_module, "run_job", lambda job, quiet: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     assert train_main(["hydra/launcher=joblib", *settings(tmp_path, "task=scan")]) == 0
-    assert "hydra/launcher=joblib has nothing to do: this is one run" in capsys.readouterr().err
+    assert "note: the launcher joblib has nothing to do: this is one run" in capsys.readouterr().err
 
 
 def test_a_launcher_of_a_missing_package_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

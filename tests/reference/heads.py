@@ -1,5 +1,9 @@
 """Shared parts of the slow references, in plain loops: projections, heads, real positions."""
 
+import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
 import torch
 from torch import Tensor, nn
 
@@ -30,3 +34,21 @@ def join(linear: nn.Linear, heads: Heads) -> Tensor:
 def real_positions(mask: Tensor | None, x: Tensor) -> list[list[int]]:
     """The positions of each sample that are not padding."""
     return [[j for j in range(x.shape[1]) if mask is None or mask[b, j]] for b in range(len(x))]
+
+
+def reference_of(positions: nn.Module | None) -> ModuleType:
+    """The slow reference of an attention's positions: `reference/positions/<name of their file>.py`."""
+    name = "none" if positions is None else type(positions).__module__.rpartition(".")[2]
+    return importlib.import_module(f"reference.positions.{name}")
+
+
+def placed(
+    positions: nn.Module | None, h: int, queries: Sequence[Tensor], keys: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor], Callable[[int, int], Tensor | float]]:
+    """Queries and keys of head h at their positions, and what is added to the product of query i and key j."""
+    reference = reference_of(positions)
+    return (
+        [reference.query(positions, h, i, row) for i, row in enumerate(queries)],
+        [reference.key(positions, h, j, row) for j, row in enumerate(keys)],
+        lambda i, j: reference.added(positions, h, i, j, queries[i]),
+    )

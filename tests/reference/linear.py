@@ -2,10 +2,9 @@
 with rotary positions the features are rotated in the numerator alone."""
 
 import torch
-from reference.heads import join, real_positions, split
+from reference.heads import join, placed, real_positions, split
 from reference.orthogonality import orthogonality_loss
 from reference.qk_norm import normalize
-from reference.rotation import rotated
 from torch import Tensor, nn
 
 
@@ -23,9 +22,7 @@ def attention(
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
-            queries, keys = q[b][h], k[b][h]
-            if module.positions is not None:
-                queries, keys = ([rotated(row, i) for i, row in enumerate(rows)] for rows in (queries, keys))
+            queries, keys, _ = placed(module.positions, h, q[b][h], k[b][h])
             for i in range(x.shape[1]):
                 total, weighted = torch.zeros((), dtype=x.dtype), torch.zeros_like(q[b][h][i])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []

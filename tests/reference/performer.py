@@ -6,10 +6,9 @@ detach_stabilizer both are constants. x~ = x / D^(1/4), or x / D^(1/2) with scal
 """
 
 import torch
-from reference.heads import join, real_positions, split
+from reference.heads import join, real_positions, reference_of, split
 from reference.orthogonality import orthogonality_loss
 from reference.qk_norm import normalize
-from reference.rotation import rotated
 from torch import Tensor, nn
 
 LARGEST_EXPONENT = 40.0
@@ -28,33 +27,33 @@ def attention(
     for b in range(len(x)):
         for h in range(module.n_heads):
             keys = key_features(module, k[b][h], real[b])
-            turned = {j: rotated(key, j) for j, key in keys.items()} if module.positions is not None else keys
+            at = reference_of(module.positions)
+            turned = {j: at.key(module.positions, h, j, key) for j, key in keys.items()}
             for i in range(x.shape[1]):
                 query = query_features(module, q[b][h][i])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
-                out[b][h].append(one_output(module, query, keys, turned, v[b][h], seen, i))
+                turned_query = at.query(module.positions, h, i, query)
+                out[b][h].append(weighted_mean(module, (query, keys), (turned_query, turned), v[b][h], seen))
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)
     return join(module.out_proj, out), penalty
 
 
-def one_output(
+def weighted_mean(
     module: nn.Module,
-    query: Tensor,
-    keys: dict[int, Tensor],
-    turned: dict[int, Tensor],
+    pair: tuple[Tensor, dict[int, Tensor]],
+    turned: tuple[Tensor, dict[int, Tensor]],
     values: list[Tensor],
     seen: list[int],
-    i: int,
-):
-    """The weighted mean of the values that query i sees, or their weighted sum; 0 where it sees none.
+) -> Tensor:
+    """The weighted mean of the values that a query sees, or their weighted sum; 0 where it sees none.
 
-    ``turned``: the keys at their rotary positions, or the keys themselves.
+    pair: the query and the keys; turned: both at their positions.
     """
-    turned_query = rotated(query, i) if module.positions is not None else query
+    (query, keys), (turned_query, turned_keys) = pair, turned
     weighted, total = torch.zeros_like(values[0]), module.eps * sum(query)
     for j in seen:
         total = total + query @ keys[j]
-        weighted = weighted + turned_query @ turned[j] * values[j]
+        weighted = weighted + turned_query @ turned_keys[j] * values[j]
     return weighted / total if module.denominator and seen else weighted
 
 

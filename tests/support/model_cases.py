@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from attnlab.attention.base import Attention
 from attnlab.config.job_config import check_config
 from attnlab.config.schema import Backbone, Config, Model
-from attnlab.config.targets import signature_of
+from attnlab.config.targets import POSITIONS, names_in, signature_of
 from attnlab.config.validation.type_check import build
 from attnlab.data.task_spec import TaskSpec
-from attnlab.nn.network_parts import make_attention
+from attnlab.nn.network_parts import make_attention, positions_named
 from attnlab.tasks.kinds.base import build_network
 from support.composed_configs import IN_FOLDERS, MODELS, composed, distinct
 from support.law_exemptions import EXEMPTIONS
@@ -73,8 +73,8 @@ TINY = {
 }
 
 
-IN_SCORES = ("relative", "rotary")
-"""positions of self-attention alone"""
+IN_SCORES = {name: need for name in names_in(POSITIONS) if (need := positions_named(name).needs)}
+"""positions that act in the scores of self-attention, with the capability that each needs"""
 LONGEST = 512
 """positions for which attentions are made (`max_length`), where a test does not say"""
 
@@ -191,8 +191,8 @@ def slots(model: Model) -> list[tuple[str, Mapping[str, Any]]]:
 
 @cache
 def cases() -> Mapping[str, Case]:
-    """Every distinct attention of the model yamls by a readable name, and each that can with relative positions; with
-    rotary ones each mechanism that can, with and without a denominator.
+    """Every distinct attention of the model yamls by a readable name, and with each positional encoding that acts in
+    scores every mechanism that can, with and without a denominator.
 
     Of attentions that differ in nothing but the orthogonality loss, the one with it.
     """
@@ -204,11 +204,11 @@ def cases() -> Mapping[str, Case]:
             text = json.dumps(node, sort_keys=True)
             case = Case(name, slot, text, positions)
             loss = f"with {model.ortho.form}" if case.orthogonality else ""
-            for each in [case] + [replace(case, positions="relative")] * case.mechanism.supports_position_scores:
-                found.setdefault(f"{text}{model.normalization}{each.positions}", {}).setdefault(loss, each)
-            if case.mechanism.supports_rotation and slot != "cross":
-                alike = f"{case.path} {model.normalization.denominator} rotary"
-                found.setdefault(alike, {}).setdefault(loss, replace(case, positions="rotary"))
+            found.setdefault(f"{text}{model.normalization}{positions}", {}).setdefault(loss, case)
+            for encoding, need in IN_SCORES.items():
+                if getattr(case.mechanism, need) and slot != "cross":
+                    alike = f"{case.path} {model.normalization.denominator} {encoding}"
+                    found.setdefault(alike, {}).setdefault(loss, replace(case, positions=encoding))
     chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
     return {
         f"{case.model}-{case.slot}{f'-{case.positions}' if case.positions in IN_SCORES else ''}-{number}": case
@@ -218,12 +218,14 @@ def cases() -> Mapping[str, Case]:
 
 @cache
 def positions_of(model: str) -> list[str]:
-    """Returns the positional encodings to test with a model: its own if it names one, else all of the backbone."""
-    if own := model_of(model).positions:
-        return [own]
+    """The positional encodings to test with a model: the model's if it names one; for two models all that act in
+    scores."""
+    if chosen := model_of(model).positions:
+        return [chosen]
     raw = composed(model, "scan")
-    relative = not check_config(raw | {"backbone": raw["backbone"] | {"positions": "relative"}})
-    return ["sinusoidal", "none"] + ["relative"] * relative + ["rotary"] * (model in ("vanilla", "linear_ortho"))
+    tested = IN_SCORES if model in ("vanilla", "linear_ortho") else ["relative"]
+    able = [name for name in tested if not check_config(raw | {"backbone": raw["backbone"] | {"positions": name}})]
+    return ["sinusoidal", "none", *able]
 
 
 def every_network() -> Callable:

@@ -27,7 +27,7 @@ from attnlab.attention.core.orthogonality_loss import loss_of_finite_values
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
-from attnlab.attention.positions.base import Positions
+from attnlab.attention.positions.base import InScores, Positions
 from attnlab.config.problem import UserError
 from attnlab.config.schema import OrthoForm, OrthoValues, Width
 from attnlab.kernels.linear_map import LinearMap
@@ -145,8 +145,11 @@ class Attention(nn.Module, ABC, Generic[StateT]):
                 if proj.bias is not None:
                     nn.init.zeros_(proj.bias)
         if positions is not None and positions.needs is not None and not getattr(self, positions.needs):
-            raise ValueError(f"{type(self).__name__} has no form with {positions}")
+            raise ValueError(f"{type(self).__name__} has no form with {type(positions).__name__}")
         self.positions = None if positions is None else positions.in_scores(d_model, n_heads, initialization)
+        adds = self.positions is not None and type(self.positions).added is not InScores.added
+        if adds and not self.supports_position_scores:
+            raise ValueError(f"{type(positions).__name__} adds to scores: its `needs` is not supports_position_scores")
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""

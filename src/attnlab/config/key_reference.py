@@ -47,7 +47,7 @@ number of positions, D the width of a head.
 
 For users of Hydra: groups such as `experiment=` take no plus, as they are always there; `+key=` sets an option that the
 yaml files do not list; `~key` removes an option of a task or an attention, so that its default holds. Jobs run without
-Hydra, in folders named by their configuration below `paths.runs`: `hydra.run.dir` and its like have no effect.
+Hydra, in folders named by their configuration below `paths.runs`: `hydra.run.dir` and its like are refused.
 `--config-dir`, `--config-path` and `--config-name` are not offered: yamls of your own belong into `conf/` of the folder
 you start from. Nor are `--info` (`--cfg all` prints Hydra's settings), `--hydra-help` (`--help` lists all words), shell
 completion and `--experimental-rerun` (the same command again resumes a run). `--version` prints the version of attnlab.

@@ -24,16 +24,22 @@ def key_called(name: str, existing: Collection[str] | None = None) -> str | None
     return next((key for key in keys if (not key.startswith("task.") if existing is None else key in existing)), None)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice with the meaning of `word`, else the most similar one, else one that begins with it, else None."""
+def nearest(word: str, choices: Iterable[str], cutoff: float | None = None) -> str | None:
+    """The choice with the meaning of `word`, else the most similar one, else one that begins with it, else None.
+
+    Args:
+        cutoff: least similarity; None = as for words of this length.
+    """
     by_lower = {choice.lower(): choice for choice in choices}
-    if SYNONYMS.get(word.lower()) in by_lower:
-        return by_lower[SYNONYMS[word.lower()]]
+    by_name = {name: by_lower[choice] for name, choice in SYNONYMS.items() if choice in by_lower}
+    if word.lower() in by_name:
+        return by_name[word.lower()]
     # One wrong letter of two (l3 for l2) still counts as similar.
-    cutoff = 0.5 if len(word) < 4 else 0.6
+    cutoff = cutoff or (0.5 if len(word) < 4 else 0.6)
     similar = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     similar = similar or [choice for choice in by_lower if word and choice.startswith(word.lower())]
-    return by_lower[similar[0]] if similar else None
+    similar = similar or difflib.get_close_matches(word.lower(), by_name, n=1, cutoff=cutoff)
+    return (by_lower | by_name)[similar[0]] if similar else None
 
 
 def nearest_key(key: str, keys: Iterable[str]) -> str | None:
@@ -45,9 +51,8 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
         return named
     by_last = {other.rpartition(".")[2]: other for other in reversed(keys)}
     in_section = {name: f"{section}.{name}" for name in by_last if f"{section}.{name}" in keys}
-    for candidates in (in_section, by_last):
-        word = nearest(last, candidates)
-        if word:
+    for candidates, cutoff in ((in_section, 0.5), (by_last, None)):
+        if word := nearest(last, candidates, cutoff):
             return candidates[word]
     return None
 

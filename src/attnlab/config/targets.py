@@ -114,7 +114,7 @@ def load_class(path: str, base: type) -> type:
         TargetError: as `class_at`, or it extends something else.
     """
     cls = class_at(path)
-    if not issubclass(cls, base):
+    if cls is base or not issubclass(cls, base):
         raise TargetError(f"expected a class that extends {base.__module__}.{base.__qualname__}, not {cls.__name__}")
     return cls
 
@@ -274,6 +274,8 @@ OFFERED_ARGUMENTS = ("normalization", "max_length", "train_length")
 
 TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"
 """base classes that a `_target_` must extend"""
+KIND_BASE, POSITIONS_BASE = "attnlab.tasks.kinds.base.Kind", "attnlab.attention.positions.base.Positions"
+"""base classes of kinds of task and of positional encodings"""
 
 
 NEEDED_ARGUMENTS = {

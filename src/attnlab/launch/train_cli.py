@@ -148,13 +148,5 @@ def _print_notes(command: Command, argv: Sequence[str]) -> None:
             f"srun python train.py ... trainer.devices={tasks} uses all for one run",
             file=sys.stderr,
         )
-    for word in filter(_is_for_hydra, argv):
-        print(f"note: {word} has no effect: the jobs run without Hydra", file=sys.stderr)
     if not command.multirun and name not in ("auto", "basic"):
-        print(f"note: hydra/launcher={name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)
-
-
-def _is_for_hydra(word: str) -> bool:
-    """Whether an override sets an option that only Hydra reads when it runs jobs."""
-    key = word.lstrip("+~").partition("=")[0]
-    return key.startswith("hydra.") and not key.startswith(("hydra.launcher.", "hydra.sweeper.", "hydra.mode"))
+        print(f"note: the launcher {name} has nothing to do: this is one run, not a sweep (-m)", file=sys.stderr)

@@ -37,12 +37,18 @@ class InScores(nn.Module):
 class Positions:
     """A positional encoding; a network makes one and gives it to its embeddings and self-attentions.
 
-    needs:      the capability that an attention needs for it; None = it does nothing in attention.
+    needs:      the capability that an attention needs for it: supports_rotation for other queries and keys,
+                supports_position_scores where something is added too; None = it does nothing in attention.
     for_patches: whether the patches of an image may have it.
     """
 
     needs: ClassVar[str | None] = None
     for_patches: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.in_scores is not Positions.in_scores and cls.needs is None:
+            raise TypeError(f"{cls.__name__} acts in scores and names no capability in `needs` that it wants there")
 
     def in_embeddings(self, longest: int, width: int, scale: float) -> nn.Module | None:
         """A module that gives what is added to embeddings [B, N, E], called with these and their first position.

@@ -12,7 +12,7 @@ from attnlab.config.message_text import MOST_OFFERED, hint, listed, offered, sho
 from attnlab.config.nearest_word import named_key, nearest, nearest_key
 from attnlab.config.problem import Problem
 from attnlab.config.schema import Config, schema_keys
-from attnlab.config.targets import attention_nodes, attention_options, read_signature
+from attnlab.config.targets import BUILDER_ARGUMENTS, attention_nodes, attention_options, read_signature
 from attnlab.config.validation.target_validation import target_problems
 from attnlab.config.validation.type_check import hints, not_a_section
 
@@ -85,7 +85,10 @@ def _unknown_key(config: Mapping[str, Any], item: Item, value: Any, conf: Path) 
     key, section = item.key, item.key.rpartition(".")[0]
     parent = value_at(config, section) if section else config
     new = item.add and not item.delete and (parent is MISSING or isinstance(parent, dict))
-    if new or value_at(config, key) is not MISSING:
+    # what the network builder passes is refused by the check of the attention, which names the right key
+    is_option = isinstance(parent, dict) and "_target_" in parent and not item.delete
+    passed = is_option and key.rpartition(".")[2] in BUILDER_ARGUMENTS
+    if new or passed or value_at(config, key) is not MISSING:
         return None
     # classes are imported only for the keys that they have
     addable = addable_keys(config, with_classes=key.startswith(("task.", "model.")))

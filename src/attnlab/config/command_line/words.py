@@ -108,7 +108,7 @@ def _unknown_flag(word: str) -> Problem:
     if name in _NOT_OFFERED:
         return Problem(word, f": not offered: {_NOT_OFFERED[name]} (docs/configuration.md)")
     ours = name.replace("-", "_")
-    key = name if "." in name else named_key(ours, schema_keys()) or key_called(ours)
+    key = name if "." in name or ours in sections() else named_key(ours, schema_keys()) or key_called(ours)
     if key or equals:
         near = key or nearest(name, [*schema_keys(), *sections()]) or name
         return Problem(word, f": unknown flag; nearest: {near}={value or '...'}")

@@ -19,6 +19,8 @@ from attnlab.config.validation.search import sweeper_problem
 from attnlab.config.validation.type_check import conform, hints, unknown_keys
 
 _SECTION = "hydra.launcher"
+_OFFERED = (f"{_SECTION}.", "hydra.sweeper.", "hydra.mode")
+"""options of Hydra that have an effect: jobs run without it"""
 _FREE = f"{_SECTION}.additional_parameters"
 """the option that holds any keys"""
 
@@ -91,7 +93,9 @@ def hydra_words(items: Sequence[Item], conf: Path) -> tuple[list[str], list[str]
 
 
 def _value_problem(item: Item) -> str | None:
-    """The problem of a value that only needs to be written otherwise, else None."""
+    """The problem of an option that is not offered, or of a value that needs to be written otherwise, else None."""
+    if not item.key.startswith(_OFFERED):
+        return f"{item.text}: not offered: a run has a folder named by its configuration, below paths.runs"
     if item.swept and item.key.startswith(f"{_SECTION}."):
         text = item.text.partition("=")[2]
         return f"{item.text}: one value only; a value with commas is written '{item.key}=\"{text}\"'"

@@ -6,7 +6,17 @@ from typing import Any
 
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
-from attnlab.config.targets import Signature, attention_nodes, class_at, kind_path, positions_path, signature_of
+from attnlab.config.targets import (
+    KIND_BASE,
+    POSITIONS_BASE,
+    Signature,
+    attention_nodes,
+    class_at,
+    kind_path,
+    load_class,
+    positions_path,
+    signature_of,
+)
 
 SLOTS = {
     "encoder": "self-attention of the encoder",
@@ -26,7 +36,7 @@ def kind_of_task(task: Signature) -> Any:
     Raises:
         TargetError: no such class.
     """
-    return class_at(kind_path(task.declares("kind") or "encoder_decoder"))
+    return load_class(kind_path(task.declares("kind") or "encoder_decoder"), class_at(KIND_BASE))
 
 
 class View:
@@ -72,7 +82,7 @@ class View:
     @property
     def positions_class(self) -> Any:
         """The class of the positional encoding (`attention.positions`)."""
-        return class_at(positions_path(self.positions[1]))
+        return load_class(positions_path(self.positions[1]), class_at(POSITIONS_BASE))
 
     def attentions(self, *slots: str) -> Iterator[tuple[str, str, Signature]]:
         """Key, slot and class of every attention in use, in the given slots or, without any, in all."""

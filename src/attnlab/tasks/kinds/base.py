@@ -43,6 +43,11 @@ class Kind(ABC):
     smaller_is_better: ClassVar[bool] = False
     takes_lengths: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not hasattr(cls, "needs"):
+            raise TypeError(f"{cls.__name__} declares no `needs`, the slots of attention in its network")
+
     def __init__(self, spec: TaskSpec) -> None:
         self.spec = spec
 

@@ -3,7 +3,10 @@
 import math
 
 import torch
-from torch import Tensor
+from reference.positions.none import added
+from torch import Tensor, nn
+
+__all__ = ["added", "key", "query", "rotated"]
 
 
 def rotated(row: Tensor, position: int) -> Tensor:
@@ -15,3 +18,11 @@ def rotated(row: Tensor, position: int) -> Tensor:
         turned[c] = row[c] * math.cos(angle) - row[c + pairs] * math.sin(angle)
         turned[c + pairs] = row[c] * math.sin(angle) + row[c + pairs] * math.cos(angle)
     return torch.stack(turned)
+
+
+def query(positions: nn.Module, h: int, i: int, row: Tensor) -> Tensor:
+    """A query or a key, rotated by its position; all heads have the same angles."""
+    return rotated(row, i)
+
+
+key = query
