@@ -36,14 +36,12 @@ def test_an_interval_has_two_ends_that_are_checked() -> None:
     assert "searched with hydra/sweeper=optuna" in problems_of(RATES, sweeper={"name": "basic"})
 
 
-def test_the_direction_is_that_of_the_tasks_metric() -> None:
-    for config, minimize, word in ((CLEVR, False, "maximize"), (TEXT, True, "minimize")):
-        search, problems = read_search(OPTUNA, "basic", [RATES], [config | EPOCHS])
-        assert not problems and (search.minimize, search.trials, search.keys) == (minimize, 5, ("optim.lr",))
-        given = ("hydra.sweeper.n_jobs=1", "hydra.sweeper.sampler.seed=0")
-        assert search.words == (f"hydra.sweeper.direction={word}", *given)
+def test_a_search_leaves_the_direction_to_the_tasks_metric() -> None:
+    search, problems = read_search(OPTUNA, "basic", [RATES], [CLEVR | EPOCHS])
+    assert not problems and (search.trials, search.keys) == (5, ("optim.lr",))
+    assert search.words == ("hydra.sweeper.n_jobs=1", "hydra.sweeper.sampler.seed=0")
     chosen = read_override("hydra.sweeper.direction=minimize", CONF)
-    assert "one to maximize" in problems_of(RATES, chosen, sweeper=OPTUNA | {"direction": "minimize"})
+    assert "the task's metric says what is better; leave it out" in problems_of(RATES, chosen)
 
 
 def test_what_cannot_be_searched_honestly_is_refused() -> None:
@@ -109,7 +107,7 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     raw = compose_config(settings(tmp_path, "task=sort_of_clevr", "model=linear", "optim.lr=0.01"))
     selected = {"rule": "best_validation", "step": 3, "val/accuracy": 0.625}
     a_run(run_folder(raw), raw, selection=selected)
-    jobs = search_jobs.SearchJobs(Search(("optim.lr",), False, 4, ()), ["-m"])
+    jobs = search_jobs.SearchJobs(Search(("optim.lr",), 4, ()), ["-m"], "maximize")
     assert jobs(OmegaConf.create(raw)) == 0.625
     assert jobs(OmegaConf.create(raw | {"optim": raw["optim"] | {"lr": -1}})) is None, "optuna takes nan for a mistake"
     said = capsys.readouterr()
@@ -119,7 +117,7 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     said = capsys.readouterr().out
     assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99.0" not in said
     assert f"report: {command_line('python report.py', f'runs={run_folder(raw).parent}')}\n" in said
-    other = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
+    other = search_jobs.SearchJobs(Search(("optim.lr",), 4, ()), ["-m"], "minimize")
     assert other(OmegaConf.create(raw)) is None and other.codes == [1]
 
 
@@ -129,7 +127,7 @@ def test_a_validation_that_is_not_finite_is_a_failed_trial(
     """A language model whose training loss is finite and whose validation perplexity is not."""
     monkeypatch.setattr(search_jobs, "is_finished", lambda job: True)
     monkeypatch.setattr(search_jobs, "objective", lambda result: ("val/word_perplexity", float("nan")))
-    jobs = search_jobs.SearchJobs(Search(("optim.lr",), True, 4, ()), ["-m"])
+    jobs = search_jobs.SearchJobs(Search(("optim.lr",), 4, ()), ["-m"], "minimize")
     assert jobs._run(config_of(tmp_path, *SMALL_CLEVR, "model=linear"), "optim.lr=1", "[1/4]") is None
     assert jobs.codes == [1] and "[1/4] failed: its val/word_perplexity is not finite" in capsys.readouterr().err
 

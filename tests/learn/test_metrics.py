@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.learn.metrics import METRICS, by_length, improves, summarise
+from attnlab.data.task_spec import TaskSpec
+from attnlab.learn.metrics import METRICS, MetricError, by_length, improves, metric_functions, summarise
+from attnlab.tasks.kinds.classification import ClassificationKind
 
 LABELS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
 NUMBERS = st.lists(
@@ -79,6 +81,23 @@ def test_lengths_one_by_one_and_in_ranges() -> None:
 def test_a_summary_has_every_part_with_its_size() -> None:
     found = {"right": np.array([True, False, True, True]), "predicted": np.zeros(4), "answer": np.zeros(4)}
     groups = {"first": np.array([0, 1]), "nobody": np.array([], dtype=int)}
-    metrics, counts = summarise(found, ("accuracy",), groups, np.array([1, 1, 2, 2]), None)
+    metrics, counts = summarise(found, {"accuracy": METRICS["accuracy"]}, groups, np.array([1, 1, 2, 2]), None)
     assert metrics == {"accuracy": 0.75, "first/accuracy": 0.5, "length_1/accuracy": 0.5, "length_2/accuracy": 1.0}
     assert counts == {"all": 4, "first": 2, "length_1": 2, "length_2": 2}
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("acuracy", "no metric acuracy; nearest: accuracy; metrics: "),
+        ("surprise", "metric surprise: no word of it is in metric_units.yaml"),
+    ],
+)
+def test_a_metric_that_could_select_the_wrong_weights_is_refused(
+    metric: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClassificationKind, "metrics", {name: len for name in ("surprise", "squared_error")})
+    with pytest.raises(MetricError, match=message):
+        metric_functions(TaskSpec(kind="classification", modality="tokens", metrics=(metric,)))
+    spec = TaskSpec(kind="classification", modality="tokens", metrics=("squared_error",))
+    assert metric_functions(spec) == {"squared_error": len} and improves("squared_error", 1.0, 2.0)

@@ -11,10 +11,12 @@ from support.parity_task import Parity
 from support.random_batches import drawn_batch
 from support.tensors import shaken
 
+from attnlab.attention.linear import LinearAttention
+from attnlab.attention.positions.base import InScores, Positions
 from attnlab.attention.softmax import SoftmaxAttention
 from attnlab.config.job_config import check_config, compose_config
 from attnlab.data.files.fetch import Folders
-from attnlab.tasks.kinds.base import build_network, kind_of
+from attnlab.tasks.kinds.base import Kind, build_network, kind_of
 
 DECAY = "support.own_classes.Decay"
 
@@ -62,3 +64,13 @@ def test_a_wrong_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnlab.tasks.scan.task.Scan.kind", "encoder_decodr")
     problems = check_config(compose_config(["task=scan", "model=vanilla"]))
     assert "its kind encoder_decodr: no module attnlab.tasks.kinds.encoder_decodr" in str(problems[0])
+
+
+def test_a_position_or_a_kind_without_needs_is_refused() -> None:
+    with pytest.raises(TypeError, match="Silent acts in scores and names no capability in `needs`"):
+        type("Silent", (Positions,), {"in_scores": lambda *_: InScores()})
+    with pytest.raises(TypeError, match="Ranking declares no `needs`"):
+        type("Ranking", (Kind,), {})
+    rotation = type("Rotated", (Decay,), {"needs": "supports_rotation"})
+    with pytest.raises(ValueError, match="Rotated adds to scores: its `needs` is not supports_position_scores"):
+        LinearAttention(8, 2, positions=rotation())

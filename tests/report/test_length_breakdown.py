@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from attnlab.config.report_block import Average, Report
-from attnlab.learn.metrics import summarise
+from attnlab.learn.metrics import METRICS, summarise
 from attnlab.report.build_table import make_table
 from attnlab.report.report_record import ReportFile, read_report, report_text
 from attnlab.report.runs.read_runs import FoundRun
@@ -171,7 +171,8 @@ def test_the_error_of_an_average_is_of_independent_parts() -> None:
 
 def test_accuracies_of_tokens_count_tokens() -> None:
     records = {"right": np.array([3, 2]), "tokens": np.array([4, 2]), "sequence_accuracy": np.array([0, 1])}
-    _, counts = summarise(records, ("accuracy", "sequence_accuracy"), {"g": np.array([1])}, np.array([8, 9]), None)
+    metrics = {name: METRICS[name] for name in ("accuracy", "sequence_accuracy")}
+    _, counts = summarise(records, metrics, {"g": np.array([1])}, np.array([8, 9]), None)
     assert {name: n for name, n in counts.items() if name.endswith("tokens")} == {
         "tokens": 6, "g/tokens": 2, "length_8/tokens": 4, "length_9/tokens": 2,
     }  # fmt: skip

@@ -33,10 +33,11 @@ class SearchJobs:
     Args:
         search: the search.
         argv: arguments of the command line, which every result records.
+        aim: minimize or maximize, by the first metric of the task.
     """
 
-    def __init__(self, search: Search, argv: Sequence[str]) -> None:
-        self.search, self.argv = search, list(argv)
+    def __init__(self, search: Search, argv: Sequence[str], aim: str) -> None:
+        self.search, self.argv, self.aim = search, list(argv), aim
         self.jobs: list[JobConfig] = []
         self.names: list[str] = []
         self.results: list[tuple[str, float] | None] = []
@@ -75,9 +76,8 @@ class SearchJobs:
         if code > 128:
             raise SystemExit(code)
         result = None if code else objective(RunFolder(job.folder).result() or {})
-        if not code and (result is None or lower_is_better(result[0]) != self.search.minimize):
-            aim = "minimize" if self.search.minimize else "maximize"
-            lack = f"its result has {result[0] if result else 'no validation metric'}, and the search is one to {aim}"
+        if not code and (result is None or _aim(result[0]) != self.aim):
+            lack = f"its result has {result[0] if result else 'no validation metric'}, and this is one to {self.aim}"
             print(f"{label} failed: {lack}", file=sys.stderr, flush=True)
             code, result = FAILED, None
         if result is not None and (wrong := problem(*result)):
@@ -104,13 +104,17 @@ class SearchJobs:
         # a sampler may choose the same values again
         results = {name: result for result, name in zip(self.results, self.names, strict=True) if result is not None}
         if results:
-            metric, value = (min if self.search.minimize else max)(results.values(), key=lambda result: result[1])
+            metric, value = (min if self.aim == "minimize" else max)(results.values(), key=lambda result: result[1])
             best = [name for name, result in results.items() if result[1] == value]
             others = f" and {len(best) - 1} others as good" if len(best) > 1 else ""
             print(f"best of {len(results)}: {best[0]}{others}, {metric} {text(metric, value)}")
             if (record := self.folder / "optimization_results.yaml").is_file():
                 print(f"as Hydra records it: {short_path(record)}")
         return code or max(self.codes, default=0)
+
+
+def _aim(metric: str) -> str:
+    return "minimize" if lower_is_better(metric) else "maximize"
 
 
 def run_search(command: Command, search: Search, argv: Sequence[str]) -> int:
@@ -125,8 +129,10 @@ def run_search(command: Command, search: Search, argv: Sequence[str]) -> int:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # Without it, Hydra hides the traceback of our errors.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    jobs = SearchJobs(search, argv)
-    sys.argv[1:] = [*command.hydra_argv, *search.words]
+    from attnlab.run.build_runtime import prepared_task
+
+    jobs = SearchJobs(search, argv, _aim(prepared_task(command.jobs[0].typed)[1].spec.metrics[0]))
+    sys.argv[1:] = [*command.hydra_argv, *search.words, f"hydra.sweeper.direction={jobs.aim}"]
     join_search_path()
     register()
     run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(jobs)

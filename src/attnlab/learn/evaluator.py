@@ -13,7 +13,7 @@ from torch import nn
 from attnlab.config.schema import Train
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.process_group import ALONE, Ranks
-from attnlab.learn.metrics import summarise_subset
+from attnlab.learn.metrics import metric_functions, summarise_subset
 from attnlab.learn.reporter import Reporter
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.kinds.base import kind_of
@@ -114,7 +114,7 @@ class Evaluator:
         finally:
             if show:
                 self.reporter.stop()
-        return summarise_subset(records, self.prepared.spec.metrics, examples, numbers)
+        return summarise_subset(records, metric_functions(self.prepared.spec), examples, numbers)
 
     def _records(
         self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray | None, limit: int, show: bool

@@ -86,6 +86,11 @@ def unit_of(metric: str) -> Unit:
     return unit if unit.name else replace(unit, name=last.replace("_", " "))
 
 
+def has_unit(metric: str) -> bool:
+    """Whether a word of a metric's name says its unit, and with it which of two numbers is better."""
+    return any(word in _TABLE["words"] for word in metric.split("_"))
+
+
 def same_unit(name: str, published: str) -> bool:
     """Whether a published number has the unit of a column; papers say perplexity for every kind."""
     return published in (name, name.rpartition(" ")[2])

@@ -1,17 +1,21 @@
 """Metrics from the scores of evaluated examples, and of a task's shortcuts: over all, over groups, over lengths."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from attnlab.config.nearest_word import choice
+from attnlab.config.problem import UserError
 from attnlab.data.examples import Examples
 from attnlab.data.task_spec import SEQUENCE_METRICS, TaskSpec
-from attnlab.learn.metric_units import lower_is_better
+from attnlab.learn.metric_units import has_unit, lower_is_better
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.kinds.base import Metric, kind_of
 from attnlab.tasks.shortcuts import Shortcut
 
 Scores = dict[str, dict[str, float]]
@@ -52,7 +56,7 @@ def _torchmetric(records: Records, function: str, **options: str) -> float:
         return float(torch.nan_to_num(getattr(functional, function)(predicted, answers, **options)))
 
 
-METRICS: Mapping[str, Callable[[Records], float]] = {
+METRICS: dict[str, Metric] = {
     "accuracy": _accuracy,
     **{name: partial(_mean, name=name) for name in SEQUENCE_METRICS},
     # with two classes Matthews' coefficient equals Pearson's; torchmetrics' own is not 0 for constant predictions
@@ -64,7 +68,27 @@ METRICS: Mapping[str, Callable[[Records], float]] = {
     "masked_token_perplexity": partial(_perplexity, unit="tokens"),
     "word_perplexity": partial(_perplexity, unit="words"),
 }
-"""every metric that a TaskSpec may name"""
+"""every metric that a TaskSpec may name, besides those of its kind (`Kind.metrics`)"""
+
+
+class MetricError(UserError):
+    """A metric of a task that is not known, or that does not say which of two numbers is better."""
+
+
+def metric_functions(spec: TaskSpec) -> dict[str, Metric]:
+    """The metrics of a task, by name.
+
+    Raises:
+        MetricError: see there.
+    """
+    known, functions = {**METRICS, **kind_of(spec).metrics}, {}
+    for name in spec.metrics:
+        if name not in known:
+            raise MetricError(f"the task has no metric {name}{choice(name, known, 'metrics')}")
+        if not has_unit(name):
+            raise MetricError(f"metric {name}: no word of it is in metric_units.yaml, which says what is better")
+        functions[name] = known[name]
+    return functions
 
 
 def improves(name: str, value: float, best: float | None) -> bool:
@@ -75,7 +99,7 @@ def improves(name: str, value: float, best: float | None) -> bool:
 
 
 def summarise_subset(
-    records: Records, metrics: Sequence[str], examples: Examples, numbers: np.ndarray, by_length: bool = True
+    records: Records, metrics: Mapping[str, Metric], examples: Examples, numbers: np.ndarray, by_length: bool = True
 ) -> tuple[dict[str, float], dict[str, int]]:
     """As `summarise`, of the examples of a subset that have these numbers, with its groups and its lengths."""
     row_of = np.full(len(examples), -1)
@@ -87,7 +111,7 @@ def summarise_subset(
 
 def summarise(
     records: Records,
-    metrics: Sequence[str],
+    metrics: Mapping[str, Metric],
     groups: Mapping[str, np.ndarray],
     lengths: np.ndarray | None,
     length_bins: Sequence[int] | None,
@@ -107,7 +131,7 @@ def summarise(
     for part, numbers in parts.items():
         if len(numbers):
             of_group = {name: values[numbers] for name, values in records.items()}
-            means |= {name if part == "all" else f"{part}/{name}": METRICS[name](of_group) for name in metrics}
+            means |= {name if part == "all" else f"{part}/{name}": metric(of_group) for name, metric in metrics.items()}
             counts[part] = len(numbers)
             if "accuracy" in metrics and "tokens" in of_group:
                 counts["tokens" if part == "all" else f"{part}/tokens"] = int(of_group["tokens"].sum())
@@ -125,7 +149,12 @@ def by_length(lengths: np.ndarray, bins: Sequence[int] | None) -> dict[str, np.n
 
 
 def shortcut_scores(task: Task, prepared: Prepared[Any]) -> Scores:
-    """The scores of every shortcut on all subsets but `train`, and on their groups; not by length."""
+    """The scores of every shortcut on all subsets but `train`, and on their groups; not by length.
+
+    Raises:
+        MetricError: from `metric_functions`, before anything is trained.
+    """
+    metric_functions(prepared.spec)
     scores, shortcuts = Scores(), task.shortcuts(prepared)
     for subset, examples in prepared.subsets.items():
         if subset != "train":
@@ -140,11 +169,15 @@ def subset_scores(
     examples: Examples,
     numbers: np.ndarray | None = None,
 ) -> Scores:
-    """The scores of shortcuts on one subset, or on its examples of these numbers."""
+    """The scores of shortcuts on one subset, or on its examples of these numbers; without a metric of the task's kind
+    that a shortcut has no scores for."""
     scores = Scores()
     chosen = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
     for name, shortcut in shortcuts.items():
         records = {score: values[chosen] for score, values in shortcut(examples).items()}
-        for metric, value in summarise_subset(records, spec.metrics, examples, chosen, by_length=False)[0].items():
-            scores.setdefault(f"{subset}/{metric}", {})[name] = value
+        for metric, function in metric_functions(spec).items():
+            with suppress(KeyError):
+                values, _ = summarise_subset(records, {metric: function}, examples, chosen, by_length=False)
+                for part, value in values.items():
+                    scores.setdefault(f"{subset}/{part}", {})[name] = value
     return scores

@@ -11,11 +11,9 @@ from typing import Any
 from attnlab.config.command_line.words import Item
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.targets import TargetError, signature_of
 from attnlab.config.validation.launcher_options import DEFAULT
 from attnlab.config.validation.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.validation.ranges import Count
-from attnlab.config.validation.rule_view import kind_of_task
 from attnlab.config.validation.type_check import conform
 
 GROUP = "hydra/sweeper"
@@ -29,14 +27,12 @@ _NOT_OFFERED = ("ax", "nevergrad")
 class Search:
     """A search.
 
-    keys:     whose values the sweeper chooses.
-    minimize: whether smaller values of the validation metric are better.
-    trials:   number of jobs.
-    words:    overrides for Hydra that the command line leaves open.
+    keys:   whose values the sweeper chooses.
+    trials: number of jobs.
+    words:  overrides for Hydra that the command line leaves open.
     """
 
     keys: tuple[str, ...]
-    minimize: bool
     trials: int
     words: tuple[str, ...]
 
@@ -72,13 +68,11 @@ def read_search(
         advice = f"an interval is searched with {GROUP}={OPTUNA}; for all combinations write a list"
         return None, [f"{item.text}: {advice} such as {item.key}={_ends(item)}" for item in intervals]
     swept = [item for item in items if item.swept]
-    minimize = bool(configs) and any(_smaller_is_better(config) for config in configs)
     keys = {item.key for item in items}
     problems = _space_problems(swept) + _objective_problems(configs) + _option_problems(sweeper, launcher)
-    direction = getattr(sweeper.get("direction"), "name", sweeper.get("direction"))
-    if f"{_SECTION}.direction" in keys and direction != _direction(minimize):
-        problems.append(f"{_SECTION}.direction={direction}: this task's metric is one to {_direction(minimize)}")
-    words: dict[str, str | int] = {f"{_SECTION}.direction": _direction(minimize)}
+    if f"{_SECTION}.direction" in keys:
+        problems.append(f"{_SECTION}.direction: the task's metric says what is better; leave it out")
+    words: dict[str, str | int] = {}
     if launcher == DEFAULT:
         # Hydra starts jobs one after the other with its own launcher.
         words[LAUNCHERS] = "basic"
@@ -88,22 +82,11 @@ def read_search(
         # The same trials again when the command is repeated, so that it goes on where it stopped.
         words[f"{_SECTION}.sampler.seed"] = 0
     more_words = tuple(f"{key}={value}" for key, value in words.items() if key not in keys)
-    return Search(tuple(item.key for item in swept), minimize, sweeper.get("n_trials", 0), more_words), problems
+    return Search(tuple(item.key for item in swept), sweeper.get("n_trials", 0), more_words), problems
 
 
 def _ends(item: Item) -> str:
     return ",".join(f"{value:g}" for value in item.values)
-
-
-def _direction(minimize: bool) -> str:
-    return "minimize" if minimize else "maximize"
-
-
-def _smaller_is_better(config: Mapping[str, Any]) -> bool:
-    try:
-        return bool(kind_of_task(signature_of(config["task"])).smaller_is_better)
-    except TargetError:
-        return False
 
 
 def _space_problems(swept: Sequence[Item]) -> list[str]:

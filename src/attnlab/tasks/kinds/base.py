@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -21,6 +22,8 @@ from attnlab.nn.output_head import Network
 
 Objective = Callable[[Any, Any], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
 """`Kind.loss` of some kind: (network, batch) -> loss, penalty"""
+Metric = Callable[[Mapping[str, np.ndarray]], float]
+"""scores of examples by name, [n] each -> a number"""
 OVERRIDES = ("feed_forward", "layer_norm", "positions", "share_layers", "embedding_dropout")
 """keys of the backbone that a model may replace"""
 
@@ -32,7 +35,7 @@ class Kind(ABC):
     needs:      slots of attention in the network, and the forms that an attention needs there (`Attention.supports_*`).
     reads:      keys of the backbone that not every network reads (`compatibility_rules.NOT_ALWAYS_READ`).
     counts_tokens: whether accuracies are shares of tokens, not of examples.
-    smaller_is_better: whether its first metric is a perplexity or another error.
+    metrics:    metrics besides `learn.metrics.METRICS`, by names with a word of `learn/metric_units.yaml`.
     takes_lengths: whether the user may say how long each prediction is.
     """
 
@@ -40,7 +43,7 @@ class Kind(ABC):
     needs: ClassVar[Mapping[str, Sequence[str]]]
     reads: ClassVar[Sequence[str]] = ()
     counts_tokens: ClassVar[bool] = False
-    smaller_is_better: ClassVar[bool] = False
+    metrics: ClassVar[Mapping[str, Metric]] = {}
     takes_lengths: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:

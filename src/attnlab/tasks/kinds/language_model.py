@@ -23,7 +23,6 @@ class LanguageModelKind(Kind):
     needs: ClassVar = {"decoder": ["causal"]}
     reads: ClassVar[Sequence[str]] = ("tied_output",)
     counts_tokens = True
-    smaller_is_better = True
 
     def network(self, parts: NetworkParts) -> Network:
         longest = self.spec.max_input_length

@@ -58,7 +58,6 @@ class TaggingKind(LanguageModelKind):
 
     needs: ClassVar = {"encoder": ["bidirectional"]}
     reads = ()
-    smaller_is_better = False
 
     @classmethod
     def needs_of(cls, task: type, options: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
