@@ -16,7 +16,7 @@ from attnlab.attention.base import Attention
 
 @every_attention("finite")
 def test_forward_and_backward_are_finite(case: Case, mode: str) -> None:
-    require_finite(case, mode, OUTER)
+    require_finite(case, mode, is_brief=True)
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_steps_are_finite(case: Case, mode: str) -> None:
             x, memory = draw(scale, dtype), draw(scale, dtype) if mode == "cross" else None
             with torch.no_grad(), torch.autocast("cpu", compute) if compute != dtype else nullcontext():
                 state = attention.init_state(4, memory, None if memory is None else masks(LENGTHS, 70))
-                for position in range(6):
+                for position in range(3):
                     out, state = attention.step(x[:, position : position + 1], state)
                     assert_finite({"out": out}, f"{name}, inputs x {scale}, position {position}")
 

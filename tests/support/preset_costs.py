@@ -68,8 +68,8 @@ def preset_cost(name: str) -> PresetCost:
     items = [read_override(f"{key}={value}", CONF) for key, value in params.items()]
     swept = {item.key: item.values for item in items}
     swept |= {item.key: item.values for word in words if "=" in word and (item := read_override(word, CONF)).swept}
-    narrowed = [f"{key}={show(values[0])}" for key, values in swept.items() if not key.startswith(OF_ITS_COST)]
-    narrowed += [word for word in words if word != "-m" and word.partition("=")[0] not in swept]
+    narrowed = [word for word in words if word != "-m" and word.partition("=")[0] not in swept]
+    narrowed += [f"{key}={show(values[0])}" for key, values in swept.items() if not key.startswith(OF_ITS_COST)]
     of_cost = [[f"{key}={show(value)}" for value in swept[key]] for key in swept if key.startswith(OF_ITS_COST)]
     jobs = [job for more in itertools.product(*of_cost) for job in check_command([*narrowed, *more]).jobs]
     runs = math.prod(len(values) for values in swept.values())
