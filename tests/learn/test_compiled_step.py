@@ -21,7 +21,7 @@ from torch.torch_version import TorchVersion
 
 from attnlab.config.run_identity import run_folder
 from attnlab.kernels import compiled_step
-from attnlab.kernels.compiled_step import OwnGradients
+from attnlab.kernels.compiled_step import KeptGradients
 from attnlab.learn.devices import device_choice
 from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.training_module import TrainingModule
@@ -188,7 +188,7 @@ def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch
 
 def test_own_gradients_are_added_to_in_place() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    own = OwnGradients([used, unused])
+    own = KeptGradients([used, unused])
     optimizer = torch.optim.SGD([used, unused])
     foreign = torch.full((2,), 3.0)
     used.grad = foreign

@@ -23,7 +23,7 @@ from attnlab.learn.reporter import Reporter
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
 from attnlab.report.hypothesis_answers import answers
-from attnlab.report.runs.read_runs import DIVERGED, FoundRun
+from attnlab.report.runs.read_runs import DIVERGED, ReportRun
 from attnlab.report.statistics.differences import claimed_range
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import record
@@ -47,7 +47,7 @@ def table_of(config: dict[str, Any], gains: tuple[float, ...], *asked: Hypothesi
         for name, value in (("linear", 0.5), ("mine", 0.5 + gain / 100), ("late", None)):
             own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
             done = {"result": {"metrics": {OOD: value}}} if value else {}
-            runs.append(FoundRun(Path(name) / f"seed{seed}", own, "finished" if value else "missing", **done))
+            runs.append(ReportRun(Path(name) / f"seed{seed}", own, "finished" if value else "missing", **done))
     return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=list(asked)), runs)
 
 
@@ -152,7 +152,7 @@ def outcomes_of(
             reason = {"diverged": DIVERGENCE, "memory": "OutOfMemoryError: CUDA"}.get(str(outcome), "")
             state = "failed" if reason else str(outcome) if isinstance(outcome, str) else "finished"
             result = {} if isinstance(outcome, str) else {"metrics": {OOD: outcome / 100, **more}, "shortcuts": known}
-            runs.append(FoundRun(Path(name) / f"seed{seed}", own, state, reason, result))
+            runs.append(ReportRun(Path(name) / f"seed{seed}", own, state, reason, result))
     block = {"title": "SCAN", "columns": {"ood": OOD}} | block
     return make_table(Report(hypotheses=list(asked), **block), runs)
 
@@ -318,7 +318,7 @@ def test_failures_are_tested_if_each_run_of_a_row_has_its_own_data(
         own["task"] = own["task"] | {"data_seed": data_seed}
         value = 0.1 if name == "linear" and data_seed in failing else 0.9
         runs.append(
-            FoundRun(Path(name) / f"{data_seed}" / f"seed{seed}", own, "finished", "", {"metrics": {OOD: value}})
+            ReportRun(Path(name) / f"{data_seed}" / f"seed{seed}", own, "finished", "", {"metrics": {OOD: value}})
         )
     success = Success(column="ood", at_least=50)
     [answer] = answers(make_table(Report(title="t", columns={"ood": OOD}, success=success, hypotheses=[asked]), runs))
@@ -330,7 +330,7 @@ def test_a_diverged_run_has_no_lowest_norm(config: dict[str, Any]) -> None:
     for name, seed in product(("linear", "mine"), range(5)):
         own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
         lost = ("failed", DIVERGENCE, {}) if name == "mine" else ("finished", "", {"metrics": {norm: 9.0 + seed}})
-        runs.append(FoundRun(Path(name) / f"seed{seed}", own, *lost))
+        runs.append(ReportRun(Path(name) / f"seed{seed}", own, *lost))
     asked = Hypothesis(row="mine", than="linear", column="norm", direction="lower")
     [answer] = answers(make_table(Report(title="t", columns={"norm": norm}, hypotheses=[asked]), runs))
     assert answer.verdict == "undecided" and "no test, as neither direction is better" in answer.reason

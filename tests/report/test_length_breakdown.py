@@ -15,7 +15,7 @@ from attnlab.config.report_block import Average, Report
 from attnlab.learn.metrics import METRICS, summarise
 from attnlab.report.build_table import make_table
 from attnlab.report.report_record import ReportFile, read_report, report_text
-from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.runs.read_runs import ReportRun
 from attnlab.report.statistics.length_breakdown import MOST_PARTS, length_parts, one_length, warnings
 from attnlab.report.table_types import Table
 from attnlab.report.table_writers import markdown, record
@@ -27,21 +27,21 @@ CUTOFF_26 = {27: 448, 28: 448, 30: 576, 32: 448, 33: 256, 36: 64, 40: 256, 48: 1
 """examples of SCAN's test/ood at cutoff 26 (tests/tasks/test_scan.py)"""
 
 
-def a_run(right: Mapping[Any, int], counts: Mapping[Any, int], seed: int = 0, model: str = "linear") -> FoundRun:
+def a_run(right: Mapping[Any, int], counts: Mapping[Any, int], seed: int = 0, model: str = "linear") -> ReportRun:
     """A finished run with this many right answers at each length; the others have none right."""
     whole = sum(right.values()) / sum(counts.values())
     metrics = {f"test/ood/length_{at}/sequence_accuracy": right.get(at, 0) / n for at, n in counts.items()}
     found = {"metrics": {OOD: whole, F1: 0.5} | metrics}
     found |= {"counts": {"test/ood": sum(counts.values())} | {f"test/ood/length_{at}": n for at, n in counts.items()}}
     config = {"seed": seed, "model": {"name": model}, "task": {"name": "scan", "label": [], "_target_": ""}}
-    return FoundRun(Path(f"runs/{model}/seed{seed}"), config, "finished", result=found)
+    return ReportRun(Path(f"runs/{model}/seed{seed}"), config, "finished", result=found)
 
 
-def table_of(runs: Sequence[FoundRun], **columns: str) -> Table:
+def table_of(runs: Sequence[ReportRun], **columns: str) -> Table:
     return make_table(Report(title="t", columns=columns or {"ood": OOD}), runs)
 
 
-def without_counts(run: FoundRun) -> FoundRun:
+def without_counts(run: ReportRun) -> ReportRun:
     return replace(run, result={"metrics": run.result["metrics"]})
 
 

@@ -27,7 +27,7 @@ from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_notes import flow_line
-from attnlab.report.runs.read_runs import DIVERGED, FoundRun
+from attnlab.report.runs.read_runs import DIVERGED, ReportRun
 from attnlab.report.table_types import Table, TableError
 
 Outcome = tuple[float, float, float] | str
@@ -44,15 +44,15 @@ def config() -> dict[str, Any]:
 def make(config: dict[str, Any]) -> Callable[..., Table]:
     """A table of outcomes by row, one for each seed."""
 
-    def run(name: str, seed: int, outcome: Outcome) -> FoundRun:
+    def run(name: str, seed: int, outcome: Outcome) -> ReportRun:
         own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
         folder = Path(name) / f"seed{seed}"
         if isinstance(outcome, str):
             state, reason = ("failed", f"{DIVERGED} loss") if outcome == "diverged" else (outcome, "")
-            return FoundRun(folder, own, state, reason)
+            return ReportRun(folder, own, state, reason)
         iid, ood, content = outcome
         metrics = {IID: iid, OOD: ood, f"{OOD}_oracle_end": content}
-        return FoundRun(folder, own, "finished", result={"metrics": metrics})
+        return ReportRun(folder, own, "finished", result={"metrics": metrics})
 
     def table(
         rows: Mapping[str, Sequence[Outcome]],

@@ -25,7 +25,7 @@ from attnlab.report.figures import draw_figures
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits
 from attnlab.report.report_record import Column
-from attnlab.report.runs.read_runs import FoundRun, look
+from attnlab.report.runs.read_runs import ReportRun, look
 from attnlab.report.table_types import Table, TableError
 
 LENGTHS = {f"test/ood/length_{n}/sequence_accuracy": 1 / n for n in (1, 2, 4)}
@@ -58,7 +58,7 @@ def table(tmp_path: Path, config: dict[str, Any]) -> Table:
     for name in ("linear", "mine", "late"):
         own = copy.deepcopy(config) | {"model": config["model"] | {"name": name}}
         folder = tmp_path / name / "seed0"
-        runs.append(FoundRun(folder, own, "missing") if name == "late" else look(a_run(folder, own, metrics=METRICS)))
+        runs.append(ReportRun(folder, own, "missing") if name == "late" else look(a_run(folder, own, metrics=METRICS)))
     asked = [Hypothesis(row="mine", than="linear", column="ood")]
     return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=asked), runs)
 

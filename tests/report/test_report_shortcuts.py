@@ -18,7 +18,7 @@ from attnlab.report.cli import report_main
 from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.page.cli import page_main
 from attnlab.report.report_record import read_report
-from attnlab.report.runs.read_runs import FoundRun, look
+from attnlab.report.runs.read_runs import ReportRun, look
 from attnlab.report.table_types import Table
 from attnlab.report.text_tables import shortcut_rows
 
@@ -33,11 +33,11 @@ def config() -> dict[str, Any]:
     return compose_config([*SMALL_SCAN, "model=linear"])
 
 
-def written(folder: Path, config: dict[str, Any], seed: int = 0, **more: Any) -> FoundRun:
+def written(folder: Path, config: dict[str, Any], seed: int = 0, **more: Any) -> ReportRun:
     return look(a_run(folder / f"{config['model']['name']}{seed}", copy.deepcopy(config) | {"seed": seed}, **more))
 
 
-def of(*runs: FoundRun, columns: Mapping[str, str] | None = None, **more: Any) -> Table:
+def of(*runs: ReportRun, columns: Mapping[str, str] | None = None, **more: Any) -> Table:
     return make_table(Report(title="t", columns=dict(columns or {"iid": IID, "ood": OOD}), **more), runs)
 
 

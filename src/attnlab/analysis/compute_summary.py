@@ -81,14 +81,14 @@ def summarise_attention(
     whole, first = (examples.batch(numbers).to(device) for numbers in (chosen.numbers, chosen.numbers[:1]))
     mean = all(bool((extent == extent[0]).all()) for extent in whole.extents)
     of_all = {_OF_ALL[name] for name in quantities if name in _OF_ALL and (mean or name != "values")}
-    of_one = {name for name in quantities if name == "weights" or (name == "values" and not mean)}
+    of_single_examples = {name for name in quantities if name == "weights" or (name == "values" and not mean)}
     sums, single = _Sums(), {}
     with precision_context(config.train.precision, device):
         for piece in whole.pieces(_most_tokens(config.backbone, whole)) if of_all else ():
             for name, item in diagnose(network, piece, objective, of_all).items():
                 sums.add(name, item, piece)
-        if of_one:
-            single = diagnose(network, first, objective, of_one)
+        if of_single_examples:
+            single = diagnose(network, first, objective, of_single_examples)
     labels = PositionLabels(chosen.task.token_names(), first, config.backbone)
     # over several examples positions have no tokens in common
     values = {}

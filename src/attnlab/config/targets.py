@@ -24,7 +24,7 @@ from attnlab.config.message_text import PLUGINS, first_line, hint, show
 from attnlab.config.nearest_word import choice, nearest
 from attnlab.config.problem import Problem, UserError
 
-OWN = "attnlab"
+PACKAGE = "attnlab"
 
 
 class TargetError(UserError):
@@ -34,7 +34,7 @@ class TargetError(UserError):
 def allowed_packages() -> list[str]:
     """attnlab and the packages that the environment variable allows."""
     words = [word.strip() for word in os.environ.get(PLUGINS, "").split(",")]
-    return [OWN, *(word for word in words if word)]
+    return [PACKAGE, *(word for word in words if word)]
 
 
 def require_allowed(path: str) -> None:
@@ -53,8 +53,8 @@ def require_allowed(path: str) -> None:
         raise TargetError(f"no module {module}{hint(nearest_module(module))}")
     allow = f"{PLUGINS}={','.join([*packages[1:], package])}"
     raise TargetError(
-        f"{package} is outside {OWN}, and no code outside {OWN} is run unless you allow its package; if you trust it, "
-        f"begin the command with {allow}"
+        f"{package} is outside {PACKAGE}, and no code outside {PACKAGE} is run unless you allow its package; "
+        f"if you trust it, begin the command with {allow}"
     )
 
 

@@ -31,7 +31,7 @@ def compiled(
     """The function, compiled as one graph at the first call, and again for every new shape.
 
     On a GPU the graph is replayed as a CUDA graph, whose memory the next call overwrites. So results are copied;
-    gradients of a backward pass are not: see `OwnGradients`.
+    gradients of a backward pass are not: see `KeptGradients`.
 
     Args:
         function: takes modules, tensors and objects that hold tensors; returns a tuple of tensors.
@@ -81,7 +81,7 @@ def compiler_failed(error: BaseException) -> bool:
     return type(error).__module__.startswith("torch._inductor")
 
 
-class OwnGradients:
+class KeptGradients:
     """Copies gradients out of the memory of a CUDA graph, which its next run overwrites.
 
     Call it after every backward pass, and set gradients to zero rather than to None: later gradients are then added to

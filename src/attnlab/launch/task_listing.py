@@ -50,7 +50,7 @@ def show_all(configs: Sequence[Config]) -> None:
     console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
 
 
-def show_one(config: Config, pictures: str | None) -> None:
+def show_task(config: Config, pictures: str | None) -> None:
     """Prepare one task and print its subsets, sizes and examples.
 
     Args:

@@ -40,10 +40,10 @@ def main(argv: Sequence[str], conf: Path = CONF) -> int:
     sheets = [word.partition("=")[2] for word in argv if word.startswith("pictures=")]
     name, overrides = _task_and_overrides([word for word in argv if not word.startswith("pictures=")], conf)
     configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
-    from attnlab.launch.task_listing import show_all, show_one
+    from attnlab.launch.task_listing import show_all, show_task
 
     if name:
-        show_one(configs[0], sheets[-1] if sheets else None)
+        show_task(configs[0], sheets[-1] if sheets else None)
     else:
         show_all(configs)
     return 0

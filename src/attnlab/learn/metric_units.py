@@ -133,19 +133,19 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
         signed: with a plus sign, for differences; with the digits that show on which side of 0 it lies.
         like: a number whose digits are used, such as the mean for a standard deviation.
     """
-    given = as_float(value)
-    if not math.isfinite(given):
+    shown = as_float(value)
+    if not math.isfinite(shown):
         return NOT_FINITE
-    size = abs(given if like is None else as_float(like))
-    if max(size, abs(given)) >= LONG:
-        text = f"{given:.2e}"
+    size = abs(shown if like is None else as_float(like))
+    if max(size, abs(shown)) >= LONG:
+        text = f"{shown:.2e}"
     else:
         # 53.349999999999994, which is 100 * 0.5335, rounds as 53.35 does
-        text = f"{float(f'{given:.12g}'):,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
-    if signed and not text.strip("-0.") and abs(given) >= 10**-MOST_DIGITS:
-        text = f"{given:.{math.ceil(-math.log10(abs(given)))}f}"
+        text = f"{float(f'{shown:.12g}'):,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
+    if signed and not text.strip("-0.") and abs(shown) >= 10**-MOST_DIGITS:
+        text = f"{shown:.{math.ceil(-math.log10(abs(shown)))}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
-    return f"+{text}" if signed and given > 0 and text.strip("0.") else text
+    return f"+{text}" if signed and shown > 0 and text.strip("0.") else text
 
 
 def _digits(size: float, unit: Unit) -> int:

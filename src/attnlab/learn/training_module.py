@@ -16,7 +16,7 @@ from attnlab.config.problem import UserError
 from attnlab.config.schema import Config, steps_of
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
-from attnlab.kernels.compiled_step import OwnGradients, compiled
+from attnlab.kernels.compiled_step import KeptGradients, compiled
 from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.devices.rank_layout import RankError
 from attnlab.learn.optimizers import make_optimizer, with_schedule
@@ -99,7 +99,7 @@ class TrainingModule(pl.LightningModule):
         device, compiles = self.weights[0].device, config.trainer.compile
         self.objective = self.kind.loss
         self._whole = compiled(self.objective, device) if compiles else self.objective
-        self._own_gradients = OwnGradients(self.weights) if compiles and device.type == "cuda" else None
+        self._kept_gradients = KeptGradients(self.weights) if compiles and device.type == "cuda" else None
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
         self.metrics: dict[str, Tensor | float] = {}
         self._losses: list[Tensor] = []
@@ -136,15 +136,15 @@ class TrainingModule(pl.LightningModule):
         if self.ranks.world > 1 and self._unchecked:
             self._unchecked = False
             self._require_all_gradients()
-        if self._own_gradients is not None:
-            self._own_gradients()
+        if self._kept_gradients is not None:
+            self._kept_gradients()
         self.check(self.loss_monitor.after(self.global_step, self._batch, self.metrics))
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch.to(device)
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: torch.optim.Optimizer) -> None:
-        if self._own_gradients is not None:
+        if self._kept_gradients is not None:
             optimizer.zero_grad(set_to_none=False)
             return
         # as `zero_grad` does, in a tenth of its time

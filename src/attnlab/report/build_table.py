@@ -22,7 +22,7 @@ from attnlab.learn.metric_units import lower_is_better, number, same_unit, unit_
 from attnlab.report.analysis_record import ReportSeed
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.runs.read_runs import FoundRun, grouped, meets, runs_by_row, short_name
+from attnlab.report.runs.read_runs import ReportRun, grouped, meets, runs_by_row, short_name
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import with_test_sets
 from attnlab.report.table_types import Table, TableError, cell_of
@@ -41,7 +41,7 @@ def columns_of(report: Report) -> list[Column]:
     return columns
 
 
-def make_table(report: Report, runs: Sequence[FoundRun], published: Published | None = None) -> Table:
+def make_table(report: Report, runs: Sequence[ReportRun], published: Published | None = None) -> Table:
     """Cells of every row and column.
 
     Raises:
@@ -75,7 +75,7 @@ def make_table(report: Report, runs: Sequence[FoundRun], published: Published | 
     return replace(table, cells={row: with_test_sets(of_row, table.by_folder) for row, of_row in cells.items()})
 
 
-def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
+def _seed(run: ReportRun, metric: str, with_data: bool) -> ReportSeed:
     """The number of a run, with its data seed if asked for."""
     value = run.value(metric)
     reason = run.lacking(metric) if value is None and run.state == "finished" else run.reason
@@ -85,7 +85,7 @@ def _seed(run: FoundRun, metric: str, with_data: bool) -> ReportSeed:
     )
 
 
-def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> None:
+def _require_one_setting(row: str, column: Column, runs: Sequence[ReportRun]) -> None:
     """Checks that the runs of a mean differ in their seeds and data seeds only."""
     flat = [run.settings for run in runs]
     first, all_keys = flat[0], set().union(*flat)
@@ -102,7 +102,7 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[FoundRun]) -> 
         raise TableError(f"row {row}, column {column.name}: the same run twice ({folders}); name each once")
 
 
-def _require_one_data(runs: Sequence[FoundRun]) -> None:
+def _require_one_data(runs: Sequence[ReportRun]) -> None:
     """Checks that runs with the same task settings that count were trained and tested on the same data, by its hash."""
     trained = [run for run in runs if (run.state == "finished" or run.diverged) and run.data.get("hash")]
     for alike in grouped((run, unique_text(run.config["task"])) for run in trained).values():
@@ -160,7 +160,7 @@ def _published(published: Published | None, row: str, column: Column) -> Value |
     return value
 
 
-def _chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Sequence[FoundRun]]) -> Cell:
+def _chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Sequence[ReportRun]]) -> Cell:
     """The cell, of one row and column by value, with the best value of the keys in `best_over`."""
     if len(cells) == 1 or report.chosen_by is None:
         tried = list(cells.values())
@@ -193,7 +193,7 @@ def choice_sentences(table: Table) -> list[str]:
     return lines
 
 
-def _choice(metric: str, groups: Mapping[str, Sequence[FoundRun]]) -> tuple[list[str], str, str] | None:
+def _choice(metric: str, groups: Mapping[str, Sequence[ReportRun]]) -> tuple[list[str], str, str] | None:
     """The values with the best mean over common seeds, as tried; this mean, and among which values, in words.
 
     None while no run has a number.

@@ -19,7 +19,7 @@ from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_statistics import fisher, reaches
 from attnlab.report.report_record import Column
-from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, grouped
+from attnlab.report.runs.read_runs import NOT_BEGUN, ReportRun, grouped
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (
     FEWEST,
@@ -227,7 +227,7 @@ def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
     return sum(seed.value is None or not reaches(success, seed.value) for seed in seeds), len(seeds)
 
 
-def _declaration(table: Table, claim: Hypothesis, runs: Sequence[FoundRun]) -> tuple[str, list[Report]]:
+def _declaration(table: Table, claim: Hypothesis, runs: Sequence[ReportRun]) -> tuple[str, list[Report]]:
     """Whether runs were begun under a hypothesis, with commits and later changes in words, and the reports with the
     seeds that were declared: of the table where runs recorded none; none without seeds."""
     now = table.report
@@ -270,7 +270,7 @@ def _changed(then: Report, now: Report) -> list[str]:
     return [key for key in keys if getattr(then, key) != getattr(now, key)]
 
 
-def _records(run: FoundRun) -> list[Record]:
+def _records(run: ReportRun) -> list[Record]:
     """The analyses of a run from before its first step; records that this version cannot read are left out."""
     records: list[Record] = []
     for stored in run.declared:

@@ -13,7 +13,7 @@ from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import hint
 from attnlab.config.run_identity import comparable
 from attnlab.learn.metric_units import whole
-from attnlab.report.runs.read_runs import FoundRun, look, run_folders
+from attnlab.report.runs.read_runs import ReportRun, look, run_folders
 from attnlab.run.named_runs import folder_like
 from attnlab.run.read_run_files import RunError, Unreadable
 
@@ -73,7 +73,7 @@ def _varied(runs: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     return [key for key, groups in values.items() if any(len(seen) > 1 for seen in groups.values())]
 
 
-def _row(run: FoundRun) -> dict[str, Any]:
+def _row(run: ReportRun) -> dict[str, Any]:
     """The fixed columns and the metrics of a run; numbers only of a finished one."""
     names = {"task": run.config["task"]["name"], "model": run.config["model"]["name"]}
     row = {"folder": str(run.folder), **names, "seed": run.seed, "state": run.state, "reason": run.reason}

@@ -14,7 +14,7 @@ from attnlab.learn.metric_units import OF_RUNS, lower_is_better
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.runs.read_runs import NOT_BEGUN, FoundRun, begun_beside, runs_by_row
+from attnlab.report.runs.read_runs import NOT_BEGUN, ReportRun, begun_beside, runs_by_row
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data, spread_on_data
 from attnlab.report.statistics.differences import mean, sd
 
@@ -60,7 +60,7 @@ class Table:
     report: Report
     columns: Sequence[Column]
     cells: Mapping[str, Mapping[str, Cell]]
-    runs: Sequence[FoundRun]
+    runs: Sequence[ReportRun]
     published: Published | None = None
     answers: Sequence[HypothesisAnswer] = ()
 
@@ -69,12 +69,12 @@ class Table:
         return (cell for row in self.cells.values() for cell in row.values() if column in (None, cell.column))
 
     @cached_property
-    def by_folder(self) -> dict[str, FoundRun]:
+    def by_folder(self) -> dict[str, ReportRun]:
         """The runs by their folders, as the cells name them."""
         return {str(run.folder): run for run in self.runs}
 
     @cached_property
-    def beside(self) -> list[FoundRun]:
+    def beside(self) -> list[ReportRun]:
         """The begun runs of the same settings that are not in the table."""
         return begun_beside(self.runs)
 
@@ -85,7 +85,7 @@ class Table:
         spreads = (spread_on_data(cell.row, cell.column.name, cell.seeds) for cell in self.each() if not cell.column.of)
         return [spread for spread in spreads if spread is not None]
 
-    def finished(self) -> list[FoundRun]:
+    def finished(self) -> list[ReportRun]:
         return [run for run in self.runs if run.state == "finished"]
 
     def row_runs(self) -> list[RowRuns]:

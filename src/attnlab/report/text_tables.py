@@ -322,5 +322,5 @@ def length_tables(report: ReportFile) -> tuple[str, list[TextTable]]:
         rows = zip(names, [[100.0, *(part.share for part in parts)], *lines], strict=True)
         texts = [[name, *(number(value, SHARE.name) for value in values)] for name, values in rows]
         tables.append(TextTable(f"{column} by length", [column, "all", *(part.name for part in parts)], texts))
-    flat_ones = f" {listed(flat)}: no length is more than {FLAT:.0f} point from the mean." if flat else ""
-    return f"{ABOVE}.{flat_ones}" if groups else "", tables
+    flat_columns = f" {listed(flat)}: no length is more than {FLAT:.0f} point from the mean." if flat else ""
+    return f"{ABOVE}.{flat_columns}" if groups else "", tables

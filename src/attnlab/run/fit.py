@@ -75,7 +75,7 @@ def fit(run: RunContext) -> None:
     order = batch_order(run.config, run.prepared)
     module = TrainingModule(run.config, run.network, run.prepared.spec, run.ranks)
     max_steps = steps_of(run.config.train)
-    callbacks = own_callbacks(run, order)
+    callbacks = attnlab_callbacks(run, order)
     save = Checkpoint(
         run.config.train.checkpoint_every,
         max_steps,
@@ -110,7 +110,7 @@ def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequ
     share, on_gpu = (run.ranks.rank, run.ranks.world), run.device.type == "cuda"
     loader = train_loader(examples, order, first, workers, on_gpu, config.trainer.compile, share)
     # first, so that signals are handled again after Lightning has installed its own handlers
-    listen = LambdaCallback(on_train_start=lambda *given: run.stop.defer())
+    listen = LambdaCallback(on_train_start=lambda *arguments: run.stop.defer())
     chosen = [listen, RandomState(run.ranks, config.seed), *callbacks]
     trainer = make_trainer(config, run.device, chosen, say, run.ranks)
     for note in compile_notes(config):
@@ -149,7 +149,7 @@ def after_saving(run: RunContext, callbacks: Sequence[pl.Callback], step: int) -
             callback.drop_former()
 
 
-def own_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
+def attnlab_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
     """Callbacks of a run but for its checkpoint, in the order in which they act."""
     config, options, evaluator = run.config, run.config.train, run.evaluator
     max_steps, clock = steps_of(options), Clock()

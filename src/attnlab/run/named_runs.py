@@ -27,7 +27,7 @@ DATA_FOLDERS = {"data": ("ATTNLAB_DATA", "data"), "cache": ("ATTNLAB_CACHE", "da
 """keys of `paths`, with the environment variable that conf/config.yaml reads and the default folder"""
 
 
-def asked_config(key: str, folder: Path) -> dict[str, Any]:
+def config_of_folder(key: str, folder: Path) -> dict[str, Any]:
     """The configuration of the run that `key=folder` names; a RunError if it is missing or damaged."""
     try:
         return read_config(folder / "config.yaml")
@@ -104,7 +104,7 @@ def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
     return {**paths, **here}
 
 
-def _with_own_tokens(task: dict[str, Any], folder: Path) -> None:
+def _with_stored_tokens(task: dict[str, Any], folder: Path) -> None:
     """Set the tokenizer of a task to the one in the run folder, which the network was trained with."""
     if "from_run" in task and (folder / "tokenizer.json").exists():
         task["from_run"] = str(folder)
@@ -113,14 +113,14 @@ def _with_own_tokens(task: dict[str, Any], folder: Path) -> None:
 def trained_on(folder: Path) -> dict[str, Any]:
     """The configuration of the task that a run was trained on, which decides the shape of its network."""
     task = read_config(folder / "config.yaml")["task"]
-    _with_own_tokens(task, folder)
+    _with_stored_tokens(task, folder)
     return task
 
 
 def config_here(folder: Path) -> dict[str, Any]:
     """The plain configuration of a trained run, with its own tokenizer and the data folders to use here."""
-    raw = asked_config("run", folder)
-    _with_own_tokens(raw["task"], folder)
+    raw = config_of_folder("run", folder)
+    _with_stored_tokens(raw["task"], folder)
     # the weights are in the run's own checkpoint; the run of its warm start may be gone
     return raw | {"from_run": None, "paths": paths_here(raw["paths"])}
 

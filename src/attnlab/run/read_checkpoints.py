@@ -37,7 +37,7 @@ def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
         raise RunError(f"{path} {error.strerror}; {_advice(path.parent)}") from None
     except Exception as error:  # damaged bytes raise many kinds of errors
         raise RunError(f"{path} is cut short or damaged ({type(error).__name__}); {_advice(path.parent)}") from error
-    _require_own(saved, path)
+    _require_identity(saved, path)
     if problem := record_problem(saved, kind):
         raise RunError(f"{path} is another kind of file than its name says ({problem}); {_advice(path.parent)}")
     if edited:
@@ -76,7 +76,7 @@ def _require_best(path: Path) -> None:
         raise RunError(f"{path} is missing, the weights that last.ckpt names as best; {_advice(path.parent)}")
 
 
-def _require_own(saved: Any, path: Path) -> None:
+def _require_identity(saved: Any, path: Path) -> None:
     """Refuse weights of another run, which may fit the network and would be reported as results of this run."""
     there = saved.get(IDENTITY) if isinstance(saved, dict) else None
     if not isinstance(there, dict):

@@ -14,7 +14,7 @@ from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import steps_of
 from attnlab.data.examples import Examples
-from attnlab.learn.devices.device_choice import device_of, require_own_devices, speed_notes
+from attnlab.learn.devices.device_choice import device_of, require_distinct_devices, speed_notes
 from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.devices.process_group import ALONE, Ranks, require_same_job, require_same_start
 from attnlab.learn.evaluator import Evaluator
@@ -93,7 +93,7 @@ def _train(
         reporter.say(line)
     failed = True
     try:
-        require_own_devices(ranks, run.device)
+        require_distinct_devices(ranks, run.device)
         require_same_start(ranks, run.step, run.prepared.data_hash, folder.path)
         if run.step < steps_of(run.config.train):
             ranks.together(run.evaluator.try_longest, stop)

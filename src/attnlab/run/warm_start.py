@@ -12,7 +12,7 @@ from attnlab.config.job_config import JobConfig, trained_by
 from attnlab.config.message_text import command_line
 from attnlab.config.run_identity import differences
 from attnlab.config.targets import foreign_targets
-from attnlab.run.named_runs import asked_config
+from attnlab.run.named_runs import config_of_folder
 from attnlab.run.read_run_files import RunError, read_config
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SHAPING = (
 
 def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
     """Problems of jobs whose `from_run` is missing or does not fit."""
-    stored_config = cache(_given)
+    stored_config = cache(_source_config)
     problems: list[str | None] = []
     for job in jobs:
         if (folder := job.typed.from_run) is not None:
@@ -49,11 +49,11 @@ def fit_problem(folder: str | Path, stored: Mapping[str, Any], wanted: Mapping[s
     return None
 
 
-def _given(folder: str) -> dict[str, Any]:
+def _source_config(folder: str) -> dict[str, Any]:
     """Configuration of the run that the weights are from; a RunError names the experiment that trains it."""
     experiment = trained_by(folder)
     if experiment is None or (Path(folder) / "config.yaml").exists():
-        return asked_config("from_run", Path(folder))
+        return config_of_folder("from_run", Path(folder))
     first = command_line("python train.py", f"experiment={experiment}")
     raise RunError(f"from_run={folder}: no run folder (no config.yaml there); train it first: {first}")
 

@@ -75,9 +75,9 @@ def answer_scores(predicted: np.ndarray, part: Any) -> Records:
 def sequence_scores(answers: Iterable[Sequence], targets: Iterable[Sequence]) -> Records:
     """Scores of answered sequences without end tokens; with the end given, what follows the target's length is cut."""
     pairs = [(list(answer), list(target)) for answer, target in zip(answers, targets, strict=True)]
-    whole, *given_end = SEQUENCE_METRICS
+    whole, *end_known = SEQUENCE_METRICS
     begins = np.array([answer[: len(target)] == target for answer, target in pairs])
-    return {whole: np.array([answer == target for answer, target in pairs]), **dict.fromkeys(given_end, begins)}
+    return {whole: np.array([answer == target for answer, target in pairs]), **dict.fromkeys(end_known, begins)}
 
 
 def token_frequencies(spec: TaskSpec, tokens: np.ndarray) -> Shortcut:

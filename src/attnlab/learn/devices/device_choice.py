@@ -86,7 +86,7 @@ def choose_device(
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def require_own_devices(ranks: Ranks, device: torch.device) -> None:
+def require_distinct_devices(ranks: Ranks, device: torch.device) -> None:
     """Refuse (`Ranks.refuse`) processes of a run that would share a GPU, or of which only some have one."""
     on_gpu = device.type == "cuda"
     gpu = str(torch.cuda.get_device_properties(device).uuid) if on_gpu and ranks.world > 1 else ""

@@ -11,7 +11,7 @@ from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Quantity
 from attnlab.config.validation.ranges import Count, Natural
 from attnlab.plots.png_caption import caption_of
-from attnlab.run.named_runs import asked_config, folder_words, subset_problem
+from attnlab.run.named_runs import config_of_folder, folder_words, subset_problem
 from attnlab.run.run_folder import RunError, inner_folder, require_writable
 
 PROGRAM = "report.py diagnose=<run folder>"
@@ -51,7 +51,7 @@ class DiagnoseOptions(CommandOptions):
         runs = {"diagnose": self.diagnose, "compare": self.compare}
         for key, folder in ((key, folder) for key, folder in runs.items() if folder):
             try:
-                tasks.append(asked_config(key, folder)["task"])
+                tasks.append(config_of_folder(key, folder)["task"])
             except RunError as error:
                 yield str(error)
             else:

@@ -25,7 +25,7 @@ from attnlab.report.failures.failure_statistics import (
     reaches,
 )
 from attnlab.report.report_record import Cell
-from attnlab.report.runs.read_runs import FoundRun
+from attnlab.report.runs.read_runs import ReportRun
 from attnlab.report.statistics.differences import FEWEST, LEVEL, mean, sd
 from attnlab.report.statistics.length_breakdown import shortcuts_of
 from attnlab.report.table_types import Table
@@ -99,7 +99,7 @@ def _rows(table: Table, success: Success) -> list[_Row]:
     return rows
 
 
-def _row(success: Success, cell: Cell, runs: Mapping[str, FoundRun]) -> _Row:
+def _row(success: Success, cell: Cell, runs: Mapping[str, ReportRun]) -> _Row:
     """The outcomes of a row's runs."""
     row, name = _Row(cell), success.validation
     for seed in cell.seeds:

@@ -162,8 +162,8 @@ class ForestLine(NamedTuple):
 
 def forest(table: Table) -> Drawn:
     """A line for each hypothesis: difference, corrected interval, claimed range, published difference and verdict."""
-    asked = zip(table.report.hypotheses, table.answers, strict=True)
-    lines = {answer.words: _forest_line(table, hypothesis, answer) for hypothesis, answer in asked}
+    pairs = zip(table.report.hypotheses, table.answers, strict=True)
+    lines = {answer.words: _forest_line(table, hypothesis, answer) for hypothesis, answer in pairs}
     if not lines:
         raise TableError("the experiment declares no hypothesis")
     shown = [line for line in lines.values() if line.answer.difference is not None]
@@ -203,9 +203,9 @@ def _forest_line(table: Table, hypothesis: Hypothesis, answer: HypothesisAnswer)
 def _draw_forest(axis: Axes, lines: Collection[ForestLine], unit: str) -> None:
     """The hypotheses of one unit; of the others nothing, or why they have no difference."""
     numbers = [0.0]
-    for answer, own, claimed, published in lines:
+    for answer, unit_of_line, claimed, published in lines:
         ends = (claimed.low, claimed.high) if claimed else ()
-        values = (answer.difference, answer.low, answer.high, published, *ends) if own == unit else ()
+        values = (answer.difference, answer.low, answer.high, published, *ends) if unit_of_line == unit else ()
         numbers += [value for value in values if value is not None and math.isfinite(value)]
     margin = MARGIN * (max(numbers) - min(numbers)) or 1.0
     left, right = min(numbers) - margin, max(numbers) + margin

@@ -250,11 +250,11 @@ def _draw_times(axis: Axes, times: Times, end: float, shift: float, look: dict[s
 def iid_ood(table: Table, metric: str | None) -> Drawn:
     """A dot for each run, out of distribution over in distribution: all rows in one panel, or each in a panel of its
     own before the others in grey."""
-    found = {column.name: points for column in table.columns if (points := _iid_and_ood(table, column))}
-    if not found:
+    points_of = {column.name: points for column in table.columns if (points := _iid_and_ood(table, column))}
+    if not points_of:
         raise TableError("no column of test/ood (or another test subset) has runs with the same metric of test/iid")
-    column = shown_column(metric, [column for column in table.columns if column.name in found])
-    rows = found[column.name]
+    column = shown_column(metric, [column for column in table.columns if column.name in points_of])
+    rows = points_of[column.name]
     together = len(rows) <= LINES_TOGETHER
     name = column.metric.split("/", 2)[2]
     xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
@@ -325,15 +325,16 @@ class Pair(NamedTuple):
 def pairs(table: Table, metric: str | None) -> Drawn:
     """A panel for each pair of rows, with a line between the numbers of each common seed: the rows of the hypotheses;
     without any, or with a metric, every row beside the first one of its task."""
-    asked = [(claim.column, claim.than, claim.row) for claim in table.report.hypotheses if claim.column and claim.than]
-    if metric is not None or not asked:
+    claims = table.report.hypotheses
+    compared = [(claim.column, claim.than, claim.row) for claim in claims if claim.column and claim.than]
+    if metric is not None or not compared:
         known = [column for column in table.columns if any(cell.values for cell in table.each(column))]
         name = shown_column(metric, known).name if known else ""
-        asked = [(name, pair.against, pair.row) for pair in table.comparisons() if pair.column == name]
+        compared = [(name, pair.against, pair.row) for pair in table.comparisons() if pair.column == name]
     columns = {column.name: column for column in table.columns}
     shown = [
         Pair(columns[name], (base, row), (table.cells.get(base, {}).get(name), table.cells.get(row, {}).get(name)))
-        for name, base, row in dict.fromkeys(asked)
+        for name, base, row in dict.fromkeys(compared)
     ]
     if not any(pair.seeds for pair in shown):
         raise TableError("no two rows have a seed in common")

@@ -50,7 +50,7 @@ def grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
 
 
 @dataclass
-class FoundRun:
+class ReportRun:
     """A run as its folder has it, or a run that a report expects and whose folder is missing.
 
     state: finished, missing, running, interrupted, failed, stopped, unreadable, other version, other settings.
@@ -156,7 +156,7 @@ class FoundRun:
         return [row for row in rows if not names or row[1] in names]
 
 
-def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
+def look(folder: Path, expected: Mapping[str, Any] | None = None) -> ReportRun:
     """Reads one run folder, which should have the expected configuration; None = any.
 
     Raises:
@@ -168,15 +168,15 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> FoundRun:
         if expected is None:
             raise
         state = ("missing", "") if isinstance(error, Missing) else ("unreadable", error.short)
-        return FoundRun(folder, expected, *state)
+        return ReportRun(folder, expected, *state)
     if expected is not None and (changed := differences(comparable(config), comparable(expected))):
-        return FoundRun(folder, expected, "other settings", "; ".join(changed))
+        return ReportRun(folder, expected, "other settings", "; ".join(changed))
     try:
         status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
     except Unreadable as error:
-        return FoundRun(folder, config, "unreadable", error.short)
+        return ReportRun(folder, config, "unreadable", error.short)
     seconds, data = result.get("seconds", status.get("seconds")), result.get("data") or status.get("data") or {}
-    return FoundRun(
+    return ReportRun(
         folder,
         config,
         *_state(folder, config, status, result, data.get("version")),
@@ -238,7 +238,7 @@ def run_folders(pattern: str) -> list[Path]:
     return sorted(folders)
 
 
-def begun_beside(runs: Sequence[FoundRun]) -> list[FoundRun]:
+def begun_beside(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The begun runs with the settings of these runs that are not among them: other seeds and data seeds, in the
     folders of the same task and model."""
     shown = {run.folder for run in runs}
@@ -260,7 +260,7 @@ def short_name(folder: Path) -> str:
     return "/".join(folder.parts[-4:])
 
 
-def runs_by_row(report: Report, runs: Sequence[FoundRun]) -> dict[str, list[FoundRun]]:
+def runs_by_row(report: Report, runs: Sequence[ReportRun]) -> dict[str, list[ReportRun]]:
     """The runs of every row by its name."""
     return grouped((run, row_name(report, run.config)) for run in runs)
 

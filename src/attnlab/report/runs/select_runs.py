@@ -24,7 +24,7 @@ from attnlab.report.analysis_record import SpentRuns
 from attnlab.report.runs.read_runs import (
     DATA_SEED,
     NOT_BEGUN,
-    FoundRun,
+    ReportRun,
     Unreadable,
     grouped,
     look,
@@ -52,7 +52,7 @@ class RunSelection:
 
     name: str
     report: Report | None
-    runs: Sequence[FoundRun]
+    runs: Sequence[ReportRun]
     root: Path
     skipped: Sequence[str] = ()
     command: str = ""
@@ -153,7 +153,7 @@ def select_glob(
     return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)
 
 
-def _fill_in_class_defaults(runs: Sequence[FoundRun]) -> None:
+def _fill_in_class_defaults(runs: Sequence[ReportRun]) -> None:
     """Completes runs of the same classes that record different keys: some are older than an option of a class."""
     flat = [flatten(run.config) for run in runs]
     targets = (tuple((key, value) for key, value in each.items() if key.endswith("_target_")) for each in flat)
@@ -163,7 +163,7 @@ def _fill_in_class_defaults(runs: Sequence[FoundRun]) -> None:
             run.config = completed(run.config)
 
 
-def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
+def _narrowed(runs: Sequence[ReportRun], word: str) -> list[ReportRun]:
     """The runs that have one of the values of `key=value,value`."""
     key, _, text = word.partition("=")
     known = {show(setting(key, run.config)) for run in runs}
@@ -177,7 +177,7 @@ def _narrowed(runs: Sequence[FoundRun], word: str) -> list[FoundRun]:
     return [run for run in runs if meets(setting(key, run.config), values)]
 
 
-def _key_like(key: str, runs: Sequence[FoundRun]) -> str:
+def _key_like(key: str, runs: Sequence[ReportRun]) -> str:
     """A hint at the key of a run that is nearest to a wrong one."""
     return hint(nearest_key(key, sorted({"model", "task", "seed", *(name for run in runs for name in run.settings)})))
 
@@ -217,11 +217,11 @@ def _title(selection: RunSelection) -> str:
     return " ".join([name, *selection.words])
 
 
-def _main(runs: Sequence[FoundRun]) -> list[str]:
+def _main(runs: Sequence[ReportRun]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in headlines(run.result.get("metrics", {}))))
 
 
-def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]:
+def _columns(runs: Sequence[ReportRun], metrics: Sequence[str]) -> dict[str, Any]:
     """A column for every metric, limited to the tasks that have it; `test/ood/sequence_accuracy` of a main metric is
     `ood`, if no other has that name."""
     tasks, main = {setting("task", run.config) for run in runs}, _main(runs)
@@ -235,7 +235,7 @@ def _columns(runs: Sequence[FoundRun], metrics: Sequence[str]) -> dict[str, Any]
     return columns
 
 
-def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
+def _names(runs: Sequence[ReportRun], keys: Sequence[str]) -> dict[str, str]:
     """Names of rows: task, model, and the keys that vary within them: `scan-simple, linear, lr=0.001`."""
     names = {}
     fixed = [key for key in ("task", "model") if key in keys]
@@ -249,7 +249,7 @@ def _names(runs: Sequence[FoundRun], keys: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def varying(runs: Sequence[FoundRun]) -> list[str]:
+def varying(runs: Sequence[ReportRun]) -> list[str]:
     """The keys that differ between runs, seeds aside: task, model, and keys that vary within one task and model."""
     keys = [key for key in ("task", "model") if len({setting(key, run.config) for run in runs}) > 1]
     groups = grouped((run, (setting("task", run.config), setting("model", run.config))) for run in runs)
@@ -281,7 +281,7 @@ def require_runs(selection: RunSelection) -> RunSelection:
     raise TableError("; ".join(filter(None, [problem, *examples, selection.left_out, selection.command])))
 
 
-def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
+def spent_runs(runs: Sequence[ReportRun], root: Path) -> list[SpentRuns]:
     """The runs spent on every task and model of a table's runs below the folder that the report reads, in their order.
 
     Models are compared fairly if the same effort went into their settings, so all runs count, in the table or not.
@@ -312,7 +312,7 @@ def spent_runs(runs: Sequence[FoundRun], root: Path) -> list[SpentRuns]:
     return spent
 
 
-def _spent(task: str, model: str, runs: Sequence[FoundRun], unreadable: int) -> SpentRuns:
+def _spent(task: str, model: str, runs: Sequence[ReportRun], unreadable: int) -> SpentRuns:
     """The counts of some runs of one task and model."""
     settings = {repr(sorted(run.settings.items())) for run in runs}
     keys = [key for key in varying(runs) if key not in ("task", "model")] if len(settings) > 1 else []

@@ -16,7 +16,7 @@ from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE, as_float, best_first, number, problem, scaled
 from attnlab.report.analysis_record import LengthPart
 from attnlab.report.report_record import Cell
-from attnlab.report.runs.read_runs import FoundRun, grouped, is_share
+from attnlab.report.runs.read_runs import ReportRun, grouped, is_share
 from attnlab.report.statistics.differences import mean
 
 MOST_PARTS = 10
@@ -39,7 +39,7 @@ class _Counted(NamedTuple):
     right: float
 
 
-def recorded_lengths(run: FoundRun, metric: str) -> Iterator[tuple[int, int | None, str, float]]:
+def recorded_lengths(run: ReportRun, metric: str) -> Iterator[tuple[int, int | None, str, float]]:
     """First and last length, name and number of a metric of a whole subset, for each recorded length."""
     for key, value in run.result.get("metrics", {}).items():
         whole, first, last = _length_of(key)
@@ -58,7 +58,7 @@ def _length_of(key: str) -> tuple[str, int, int | None]:
     return f"{above}/{measured}" if above else measured, int(ends["first"]), None if last == "up" else int(last)
 
 
-def length_parts(metric: str, runs: Sequence[FoundRun]) -> list[LengthPart] | None:
+def length_parts(metric: str, runs: Sequence[ReportRun]) -> list[LengthPart] | None:
     """The breakdown of a metric over finished runs, in at most `MOST_PARTS` parts.
 
     None where the metric is no share of examples or has fewer than two lengths; also where the recorded numbers of
@@ -86,7 +86,7 @@ def one_length(parts: Sequence[LengthPart], runs: int) -> LengthPart | None:
     return next((part for part in parts if (part.right or 0) > max(MOST_RIGHT, OVER_SHARE * part.share)), None)
 
 
-def _counts(metric: str, run: FoundRun) -> list[_Counted]:
+def _counts(metric: str, run: ReportRun) -> list[_Counted]:
     """The examples of each length in one run; empty if they do not add up to all examples and all right answers."""
     lengths = []
     for first, last, name, value in recorded_lengths(run, metric):
@@ -136,7 +136,7 @@ def _parts(lengths: Sequence[_Counted]) -> list[LengthPart]:
     ]
 
 
-def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:
+def shortcuts_of(metric: str, run: ReportRun) -> list[tuple[str, float]]:
     """Names and scores of shortcuts in a metric of a run, in the unit of the metric; the best one first.
 
     Runs record what answers without understanding get (`attnlab.tasks.shortcuts`); runs of earlier versions have none.
@@ -147,7 +147,7 @@ def shortcuts_of(metric: str, run: FoundRun) -> list[tuple[str, float]]:
     return best_first(metric, known)
 
 
-def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> dict[str, Cell]:
+def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, ReportRun]) -> dict[str, Cell]:
     """The cells of one row, by column, with the size of their test sets, its error, their breakdown and shortcuts.
 
     A cell has the binomial standard error of one run with its mean, in points; none at 0 and 100 %, where nothing is
@@ -187,7 +187,7 @@ def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, FoundRun]) -> d
     return complete
 
 
-def warnings(cells: Iterable[Cell], runs: Mapping[str, FoundRun]) -> list[str]:
+def warnings(cells: Iterable[Cell], runs: Mapping[str, ReportRun]) -> list[str]:
     """Sentences on accuracies without an error or a breakdown, and on means that one length carries."""
     shares = [cell for cell in cells if is_share(cell.column.metric) and not cell.column.of]
     carried = [
