@@ -156,32 +156,32 @@ def in_turns(
 ) -> tuple[Timings, dict[str, float]]:
     """Returns seconds for each example by turn, and the mean loss of each version's first turn, which is not timed."""
     losses = {name: version.ask(steps)["loss"] for name, version in versions.items()}
-    found: dict[str, list[float]] = {name: [] for name in versions}
+    collected: dict[str, list[float]] = {name: [] for name in versions}
     started, turn = time.perf_counter(), 0
     while turn < least or time.perf_counter() - started < seconds:
         for name in list(versions)[:: 1 if turn % 2 == 0 else -1]:
             answer = versions[name].ask(steps)
-            found[name].append(answer["seconds"] / answer["examples"])
+            collected[name].append(answer["seconds"] / answer["examples"])
         turn += 1
         progress(f"turn {turn}, {time.perf_counter() - started:.0f} s")
     progress(None)
-    return Timings(found), losses
+    return Timings(collected), losses
 
 
-def compare(name: str, commit: str, trees: Mapping[str, Path], given: Namespace) -> Row:
+def compare(name: str, commit: str, trees: Mapping[str, Path], inputs: Namespace) -> Row:
     """Returns the row of a workload."""
     compared = WORKLOADS[name]
-    threads = compared.threads or given.threads
+    threads = compared.threads or inputs.threads
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attnlab-cache-")))
         versions = {}
         for which, tree in trees.items():
-            overrides = [*compared.overrides, *given.overrides, *(given.here if which == NOW else ())]
+            overrides = [*compared.overrides, *inputs.overrides, *(inputs.here if which == NOW else ())]
             wanted = {"task": compared.task, "model": compared.model, "overrides": overrides, "threads": threads}
-            told = f"of commit {commit[:10]}" if which == BEFORE else "of this checkout"
-            versions[which] = stack.enter_context(Version(told, tree, scratch / which, wanted))
+            reported = f"of commit {commit[:10]}" if which == BEFORE else "of this checkout"
+            versions[which] = stack.enter_context(Version(reported, tree, scratch / which, wanted))
         progress(f"{name}: starting")
-        times, losses = in_turns(versions, compared.steps, given.seconds, given.turns)
+        times, losses = in_turns(versions, compared.steps, inputs.seconds, inputs.turns)
     return {
         "workload": name,
         "model": compared.model,
@@ -206,20 +206,20 @@ def main() -> None:
         "--here", action="append", default=[], metavar="key=value", help="settings of the present code"
     )
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of both, as for train.py")
-    given = options.parse_intermixed_args()
-    names = given.workloads.split(",")
+    inputs = options.parse_intermixed_args()
+    names = inputs.workloads.split(",")
     if unknown := set(names) - set(WORKLOADS):
         raise SystemExit(f"{', '.join(sorted(unknown))}: no such workload; there are {', '.join(WORKLOADS)}")
-    commit = commit_of(given.commit)
+    commit = commit_of(inputs.commit)
     # so that the folder is removed and the processes end
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    environment, rows = begin(given.threads), list[Row]()
-    words = [*given.overrides, *(f"now {word}" for word in given.here)]
+    environment, rows = begin(inputs.threads), list[Row]()
+    words = [*inputs.overrides, *(f"now {word}" for word in inputs.here)]
     title = f"Training steps against commit {commit[:10]}" + (f" ({' '.join(words)})" if words else "")
     with tempfile.TemporaryDirectory(prefix="attnlab-commit-") as folder:
         unpack(commit, Path(folder))
         for name in names:
-            rows.append(compare(name, commit, {BEFORE: Path(folder), NOW: ROOT}, given))
+            rows.append(compare(name, commit, {BEFORE: Path(folder), NOW: ROOT}, inputs))
             show("against_commit", title, rows, environment)
 
 

@@ -64,10 +64,10 @@ def main() -> int:
     forms.add_argument("--full", action="store_true", help="the long form")
     forms.add_argument("--tiny", action="store_true", help="a few steps of tiny networks, to see that everything runs")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
-    given = parser.parse_args()
-    threads = [] if given.threads is None else ["--threads", str(given.threads)]
+    options = parser.parse_args()
+    threads = [] if options.threads is None else ["--threads", str(options.threads)]
     began, failed = time.monotonic(), []
-    for line in FULL if given.full else tiny() if given.tiny else SHORT:
+    for line in FULL if options.full else tiny() if options.tiny else SHORT:
         module, *arguments = line.split()
         print(f"python -m benchmarks.{line}", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{module}", *threads, *arguments]

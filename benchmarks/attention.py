@@ -75,30 +75,30 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
     Args:
         limits: device, seconds of a comparison, turns at least, and what one call may take: limit, memory.
     """
-    found, running = Findings(), list(chosen)
+    result, running = Findings(), list(chosen)
     for length, before in zip(lengths, [None, *lengths[:-1]], strict=True):
-        running = [one for one in running if before is None or _affordable(found, one.name, before, length, limits)]
+        running = [item for item in running if before is None or _affordable(result, item.name, before, length, limits)]
         for part in PARTS:
-            tensors = {one.name: one.inputs(length) for one in running}
+            tensors = {item.name: item.inputs(length) for item in running}
             runs = {
-                one.name: (one.forward if part == "forward" else one.forward_backward)(tensors[one.name])
-                for one in running
+                item.name: (item.forward if part == "forward" else item.forward_backward)(tensors[item.name])
+                for item in running
             }
             for name, run in runs.items():
-                found.bytes[part].setdefault(name, {})[length] = peak_of(run, limits["device"])
+                result.bytes[part].setdefault(name, {})[length] = peak_of(run, limits["device"])
             what = f"{mode}, {part}, N = {length}"
-            found.times[part][length] = interleaved(runs, limits["seconds"], what, least=limits["turns"])
+            result.times[part][length] = interleaved(runs, limits["seconds"], what, least=limits["turns"])
             for name in runs:
-                ms, mb = found.ms(part, name, length), found.mb(part, name, length)
+                ms, mb = result.ms(part, name, length), result.mb(part, name, length)
                 print(f"{what}: {name}: {cell(ms)} ms, {cell(mb)} MB", flush=True)
-    return found
+    return result
 
 
-def _affordable(found: Findings, name: str, before: int, length: int, limits: Mapping[str, Any]) -> bool:
+def _affordable(result: Findings, name: str, before: int, length: int, limits: Mapping[str, Any]) -> bool:
     """Returns the expected factor of time if every form were quadratic."""
     growth = (length / before) ** 2
-    seconds = growth * found.ms(PARTS[1], name, before) / 1000
-    gigabytes = growth * found.mb(PARTS[1], name, before) / 1000
+    seconds = growth * result.ms(PARTS[1], name, before) / 1000
+    gigabytes = growth * result.mb(PARTS[1], name, before) / 1000
     return seconds <= limits["limit"] and not gigabytes > limits["memory"]
 
 
@@ -113,7 +113,7 @@ def length_table(
     return rows
 
 
-def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) -> list[dict[str, object]]:
+def growth_table(result: Findings, names: Sequence[str], lengths: Sequence[int]) -> list[dict[str, object]]:
     """Returns the largest factor from a length to its double, forward + backward; 2 is linear, 4 quadratic.
 
     Times are those of the least disturbed turns.
@@ -121,23 +121,23 @@ def growth_table(found: Findings, names: Sequence[str], lengths: Sequence[int]) 
     rows = []
     for name in names:
         row: dict[str, object] = {"form": name}
-        for column, value in (("time", found.least_seconds), ("memory", partial(found.mb, PARTS[1]))):
+        for column, value in (("time", result.least_seconds), ("memory", partial(result.mb, PARTS[1]))):
             pairs = [(value(name, 2 * n), value(name, n)) for n in lengths if 2 * n in lengths]
             factors = [later / earlier for later, earlier in pairs if earlier > 0 and not math.isnan(later)]
             row[f"{column}, largest 2N / N"] = max(factors) if factors else "-"
-        row["longest N"] = max((n for n in lengths if not math.isnan(found.least_seconds(name, n))), default="-")
+        row["longest N"] = max((n for n in lengths if not math.isnan(result.least_seconds(name, n))), default="-")
         rows.append(row)
     return rows
 
 
-def pair_table(found: Findings, lengths: Sequence[int]) -> list[dict[str, object]]:
+def pair_table(result: Findings, lengths: Sequence[int]) -> list[dict[str, object]]:
     """Returns how many times as fast as its baseline each of our forms is, turn by turn."""
     rows = []
     for ours, baseline in PAIRS:
         for part in PARTS:
             row: dict[str, object] = {"ours": ours, "yardstick": baseline, "part": part}
             for n in lengths:
-                timings = found.times[part][n]
+                timings = result.times[part][n]
                 there = ours in timings.seconds and baseline in timings.seconds
                 row[f"N={n}"] = timings.ratio(baseline, ours) if there else "-"
             if any(row[f"N={n}"] != "-" for n in lengths):
@@ -157,58 +157,61 @@ def main() -> None:
     options.add_argument("--limit", type=float, default=10, help="seconds a call may take (default: %(default)s)")
     options.add_argument("--turns", type=int, default=3, help="turns at least (default: %(default)s)")
     options.add_argument("--memory", type=float, default=8, help="GB a call may need (default: %(default)s)")
-    given = options.parse_args()
-    environment, lengths = begin(given.threads, given.device), sorted(int(n) for n in given.lengths.split(","))
-    shape = Shape(given.batch, given.heads, given.width, given.device)
+    arguments = options.parse_args()
+    environment, lengths = (
+        begin(arguments.threads, arguments.device),
+        sorted(int(n) for n in arguments.lengths.split(",")),
+    )
+    shape = Shape(arguments.batch, arguments.heads, arguments.width, arguments.device)
     torch.manual_seed(0)
     if not PUBLISHED:
         print("performer-pytorch is not installed and left out; pip install 'attnlab[bench]' brings it")
-    if given.device.type == "cuda" and not FLA:
+    if arguments.device.type == "cuda" and not FLA:
         print("flash-linear-attention is not installed and left out; pip install 'attnlab[fast]' brings it")
-    for causal, mode in [item for item in MODES.items() if item[1] in given.modes.split(",")]:
-        chosen = contestants(given.models.split(","), causal, shape, longest=max(lengths))
+    for causal, mode in [item for item in MODES.items() if item[1] in arguments.modes.split(",")]:
+        chosen = contestants(arguments.models.split(","), causal, shape, longest=max(lengths))
         chosen = that_work(chosen)
         check_equal(chosen)
-        found, names = measure(chosen, lengths, mode, vars(given)), [one.name for one in chosen]
+        result, names = measure(chosen, lengths, mode, vars(arguments)), [single.name for single in chosen]
         title = f"Attention, {mode}, batch {shape.batch}, {shape.heads} heads of {shape.width}"
         for part, file in zip(PARTS, ("forward", "both"), strict=True):
-            rows = length_table(names, lengths, partial(found.ms, part))
+            rows = length_table(names, lengths, partial(result.ms, part))
             show(f"attention_{mode}_{file}_ms", f"{title}, {part}: ms", rows, environment)
-            rows = length_table(names, lengths, partial(found.mb, part))
+            rows = length_table(names, lengths, partial(result.mb, part))
             show(f"attention_{mode}_{file}_mb", f"{title}, {part}: peak memory, MB", rows, environment)
         if len(lengths) > 1:
-            growth = growth_table(found, [name for name in names if name.startswith("attnlab")], lengths)
+            growth = growth_table(result, [name for name in names if name.startswith("attnlab")], lengths)
             show(f"attention_{mode}_growth", f"{title}: growth with length, forward + backward", growth, environment)
-        if pairs := pair_table(found, lengths):
+        if pairs := pair_table(result, lengths):
             show(f"attention_{mode}_pairs", f"{title}: how many times as fast as a yardstick", pairs, environment)
 
 
 def that_work(chosen: Sequence[Contestant]) -> list[Contestant]:
     """Leaves out, with a message, baselines of other packages that fail on this machine."""
     working = []
-    for one in chosen:
+    for item in chosen:
         try:
-            one.forward_backward(one.inputs(64))()
-            working.append(one)
+            item.forward_backward(item.inputs(64))()
+            working.append(item)
         except Exception as error:
-            if not one.name.endswith(FOREIGN):
+            if not item.name.endswith(FOREIGN):
                 raise
-            print(f"{one.name} is left out: {type(error).__name__}: {error}".splitlines()[0])
+            print(f"{item.name} is left out: {type(error).__name__}: {error}".splitlines()[0])
     return working
 
 
 def check_equal(chosen: Sequence[Contestant]) -> None:
     """Checks that baselines give the results of our forms; otherwise a ratio would mean nothing."""
-    forms = {one.name: one for one in chosen}
+    forms = {form.name: form for form in chosen}
     for kind, model in (("softmax", "attnlab vanilla"), ("linear", "attnlab linear")):
         if model in forms:
-            given = forms[BASELINE].inputs(64)
-            expected = forms[model].form(given)
-            for name, one in forms.items():
+            inputs = forms[BASELINE].inputs(64)
+            expected = forms[model].form(inputs)
+            for name, form in forms.items():
                 if name.startswith(f"{kind},"):
                     # TensorFloat-32 keeps ten bits of the mantissa.
                     exact = {"rtol": 2e-2, "atol": 2e-2} if ", fla," in name else {"rtol": 1e-3, "atol": 1e-4}
-                    torch.testing.assert_close(one.form(given), expected, **exact)
+                    torch.testing.assert_close(form.form(inputs), expected, **exact)
 
 
 if __name__ == "__main__":

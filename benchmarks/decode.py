@@ -55,18 +55,18 @@ def evaluated(workload: Workload, subset: str, numbers: np.ndarray) -> float:
     return time.perf_counter() - begun
 
 
-def evaluation(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
+def evaluation(models: Sequence[str], inputs: Namespace) -> list[dict[str, object]]:
     """Part 1: a row per model."""
-    workloads = {model: make_endless(make_workload("scan", model, given.overrides, given.device)) for model in models}
+    workloads = {model: make_endless(make_workload("scan", model, inputs.overrides, inputs.device)) for model in models}
     first = workloads[models[0]]
     size, limit = len(first.prepared.subsets[SUBSET]), first.prepared.decode_limits[SUBSET]
-    found: dict[str, list[float]] = {name: [] for name in workloads}
+    collected: dict[str, list[float]] = {name: [] for name in workloads}
     for numbers in in_order(first, SUBSET):
         for name, workload in workloads.items():
-            found[name].append(evaluated(workload, SUBSET, numbers))
+            collected[name].append(evaluated(workload, SUBSET, numbers))
             progress(f"decoding {size} sequences, {name}")
     progress(None)
-    times = Timings(found)
+    times = Timings(collected)
     return [
         {
             "model": name,
@@ -82,7 +82,7 @@ def evaluation(models: Sequence[str], given: Namespace) -> list[dict[str, object
 
 def one_pass(workloads: Mapping[str, Workload], tokens: int, rows: int) -> dict[str, list[float]]:
     """Returns the seconds of every token, all models in turns."""
-    found: dict[str, list[float]] = {name: [] for name in workloads}
+    collected: dict[str, list[float]] = {name: [] for name in workloads}
     states = {}
     for name, workload in workloads.items():
         batch = workload.prepared.subsets["train"].batch(np.arange(rows)).to(workload.device)
@@ -96,22 +96,22 @@ def one_pass(workloads: Mapping[str, Workload], tokens: int, rows: int) -> dict[
                 begun = time.perf_counter()
                 _, states[name] = workload.network.step(read, states[name])
                 settle()
-                found[name].append(time.perf_counter() - begun)
+                collected[name].append(time.perf_counter() - begun)
         progress(f"decoding token {position + 1} of {tokens}")
-    return found
+    return collected
 
 
-def by_position(models: Sequence[str], given: Namespace) -> list[dict[str, object]]:
+def by_position(models: Sequence[str], inputs: Namespace) -> list[dict[str, object]]:
     """Part 2: a row per model."""
-    prepared = synthetic_data.longest_of_pcfg(given.rows)
-    workloads = {model: make_workload("pcfg", model, given.overrides, given.device, prepared) for model in models}
-    one_pass(workloads, WINDOW, given.rows)
-    passes = [one_pass(workloads, given.tokens, given.rows) for _ in range(given.passes)]
+    prepared = synthetic_data.longest_of_pcfg(inputs.rows)
+    workloads = {model: make_workload("pcfg", model, inputs.overrides, inputs.device, prepared) for model in models}
+    one_pass(workloads, WINDOW, inputs.rows)
+    passes = [one_pass(workloads, inputs.tokens, inputs.rows) for _ in range(inputs.passes)]
     progress(None)
-    starts = sorted({round(share * (given.tokens - WINDOW)) for share in (0, 0.25, 0.5, 0.75, 1)})
+    starts = sorted({round(share * (inputs.tokens - WINDOW)) for share in (0, 0.25, 0.5, 0.75, 1)})
     rows = []
     for name in workloads:
-        windows = [[statistics.median(found[name][n : n + WINDOW]) for n in starts] for found in passes]
+        windows = [[statistics.median(result[name][n : n + WINDOW]) for n in starts] for result in passes]
         middle = [statistics.median(times) for times in zip(*windows, strict=True)]
         rows.append(
             {"model": name}
@@ -129,15 +129,19 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=8, help="sequences of part 2 (default: %(default)s)")
     options.add_argument("--passes", type=int, default=3, help="of part 2 (default: %(default)s)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
-    given = options.parse_args()
-    environment, models, parts = begin(given.threads, given.device), given.models.split(","), given.parts.split(",")
-    words = f" ({' '.join(given.overrides)})" if given.overrides else ""
+    arguments = options.parse_args()
+    environment, models, parts = (
+        begin(arguments.threads, arguments.device),
+        arguments.models.split(","),
+        arguments.parts.split(","),
+    )
+    words = f" ({' '.join(arguments.overrides)})" if arguments.overrides else ""
     if "scan" in parts:
         title = f"Greedy decoding of SCAN {SUBSET} (cutoff 26){words}, no output ends: worst case"
-        show("decode_scan", title, evaluation(models, given), environment)
+        show("decode_scan", title, evaluation(models, arguments), environment)
     if "position" in parts:
-        title = f"One decoding step of {given.rows} sequences of PCFG SET{words}, by position"
-        show("decode_step", title, by_position(models, given), environment)
+        title = f"One decoding step of {arguments.rows} sequences of PCFG SET{words}, by position"
+        show("decode_step", title, by_position(models, arguments), environment)
 
 
 if __name__ == "__main__":

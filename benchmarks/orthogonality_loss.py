@@ -120,21 +120,21 @@ def main() -> None:
     options.add_argument("--lengths", default=lengths, help="of steps (default: %(default)s)")
     options.add_argument("--published-batch", action="store_true", help="as large as in the tasks' files")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of steps, as for train.py")
-    given = options.parse_args()
-    environment = begin(given.threads, given.device)
+    arguments = options.parse_args()
+    environment = begin(arguments.threads, arguments.device)
     torch.manual_seed(0)
-    if lengths := numbers(given.gram_lengths):
-        rows = against_gram(lengths, given.seconds, given.device)
+    if lengths := numbers(arguments.gram_lengths):
+        rows = against_gram(lengths, arguments.seconds, arguments.device)
         show("ortho_gram", "Orthogonality loss, forward and backward, against the N x N Gram form", rows, environment)
-    words = f" ({' '.join(given.overrides)})" if given.overrides else ""
-    if lengths := numbers(given.lengths):
-        rows = (of_length(n, given.overrides, given.seconds, given.device) for n in lengths)
+    words = f" ({' '.join(arguments.overrides)})" if arguments.overrides else ""
+    if lengths := numbers(arguments.lengths):
+        rows = (of_length(n, arguments.overrides, arguments.seconds, arguments.device) for n in lengths)
         title = f"Orthogonality loss in a training step, {STEP_POSITIONS} positions, by length{words}"
         show("ortho_lengths", title, rows, environment)
-    tasks = tasks_of(given.tasks) if given.tasks else []
-    batches = {task: given.overrides + ([] if given.published_batch else small_batch(task)) for task in tasks}
+    tasks = tasks_of(arguments.tasks) if arguments.tasks else []
+    batches = {task: arguments.overrides + ([] if arguments.published_batch else small_batch(task)) for task in tasks}
     if tasks:
-        rows = (of_task(task, batches[task], given.seconds, given.device) for task in tasks)
+        rows = (of_task(task, batches[task], arguments.seconds, arguments.device) for task in tasks)
         show("ortho_tasks", f"Orthogonality loss in a training step, by task{words}", rows, environment)
 
 

@@ -54,13 +54,13 @@ class Windows:
 
 def sizes_of(config: Config) -> PublishedSizes:
     """The published sizes, with the sizes of a configuration where it has others (small networks of tests)."""
-    own = config.backbone
+    separate = config.backbone
     return PublishedSizes(
-        width=own.d_model,
-        heads=own.n_heads,
-        layers=own.n_layers,
-        feed_forward=own.d_feed_forward,
-        dropout=own.dropout,
+        width=separate.d_model,
+        heads=separate.n_heads,
+        layers=separate.n_layers,
+        feed_forward=separate.d_feed_forward,
+        dropout=separate.dropout,
         lr=config.optim.lr,
         clip_norm=config.optim.clip_norm,
     )
@@ -93,28 +93,28 @@ def in_turns(
         progress(f"starting {name}")
         for _ in range(WARM):
             run()
-    found: dict[str, list[list[float]]] = {name: [] for name in runs}
+    collected: dict[str, list[list[float]]] = {name: [] for name in runs}
     started, number = time.perf_counter(), 0
     while number < least or time.perf_counter() - started < seconds:
         before(number * window)
         for name in runs:
-            found[name].append([])
+            collected[name].append([])
         for _ in range(window):
             for name, run in runs.items():
                 settle()
                 begun = time.perf_counter()
                 run()
                 settle()
-                found[name][-1].append(time.perf_counter() - begun)
+                collected[name][-1].append(time.perf_counter() - begun)
             progress(f"window {number + 1}, {time.perf_counter() - started:.0f} s")
         number += 1
     progress(None)
-    return Windows(found)
+    return Windows(collected)
 
 
-def rows_of(found: Windows, window: int, batch: int, model: str) -> list[Row]:
+def rows_of(result: Windows, window: int, batch: int, model: str) -> list[Row]:
     """Returns a row per contestant."""
-    steps, sums = found.steps, found.sums
+    steps, sums = result.steps, result.sums
     rows = []
     for name, kind, times in ((PUBLISHED, "", steps), (SAME, "steps", steps), (BUCKETED, "windows", sums)):
         faster = times.ratios(PUBLISHED, name)
@@ -145,8 +145,8 @@ def measure(model: str, window: int, overrides: Sequence[str], seconds: float) -
         BUCKETED: step_of_batches(bucketed, from_the_start(bucketed)),
     }
     orders = plain.order, bucketed.order
-    found = in_turns(runs, window, seconds, lambda first: require_same_examples(*orders, first, window))
-    return plain.config, rows_of(found, window, plain.config.train.batch_size, model)
+    result = in_turns(runs, window, seconds, lambda first: require_same_examples(*orders, first, window))
+    return plain.config, rows_of(result, window, plain.config.train.batch_size, model)
 
 
 def main() -> None:
@@ -154,11 +154,11 @@ def main() -> None:
     options.add_argument("--model", default="vanilla", help="of our step (default: %(default)s, the same function)")
     options.add_argument("--window", type=int, default=32, help="train.bucket_window (default: %(default)s)")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings of both, as for train.py")
-    given = options.parse_args()
-    environment = begin(given.threads)
-    config, rows = measure(given.model, given.window, given.overrides, given.seconds)
+    arguments = options.parse_args()
+    environment = begin(arguments.threads)
+    config, rows = measure(arguments.model, arguments.window, arguments.overrides, arguments.seconds)
     published = replace(PublishedSizes(), longest=0) == replace(sizes_of(config), longest=0)
-    words = f" ({' '.join(given.overrides)})" if given.overrides else ""
+    words = f" ({' '.join(arguments.overrides)})" if arguments.overrides else ""
     show("published_step", f"SCAN step against the published one{words}", rows, environment)
     if not published:
         named = ", ".join(f.name for f in fields(PublishedSizes) if f.name != "longest")

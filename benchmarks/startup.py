@@ -73,17 +73,17 @@ def runs(jobs: int, turns: int, threads: int) -> list[dict[str, object]]:
     for task in TASKS:
         # The first run prepares the data, which later runs read from the cache.
         whole(task, 1, threads)
-        found: dict[int, list[float]] = {1: [], jobs: []}
+        result: dict[int, list[float]] = {1: [], jobs: []}
         for turn in range(turns):
-            for number, times in found.items():
+            for number, times in result.items():
                 progress(f"{task}: turn {turn + 1}, {number} one-step jobs")
                 times.append(whole(task, number, threads))
-        more = [(many - one) / (jobs - 1) for one, many in zip(found[1], found[jobs], strict=True)]
+        more = [(many - item) / (jobs - 1) for item, many in zip(result[1], result[jobs], strict=True)]
         rows.append(
             {
                 "task": task,
-                "one run s": statistics.median(found[1]),
-                f"sweep of {jobs} s": statistics.median(found[jobs]),
+                "one run s": statistics.median(result[1]),
+                f"sweep of {jobs} s": statistics.median(result[jobs]),
                 "one more job s": statistics.median(more),
                 "turns": turns,
             }
@@ -97,13 +97,13 @@ def main() -> None:
     options.add_argument("--parts", default="answers,runs", help="(default: %(default)s)")
     options.add_argument("--jobs", type=int, default=4, help="of the sweep (default: %(default)s)")
     options.add_argument("--turns", type=int, default=3, help="of the runs (default: %(default)s)")
-    given = options.parse_args()
-    environment = begin(given.threads)
-    if "answers" in given.parts:
-        show("startup", "Start-up", answers(given.seconds), environment)
-    if "runs" in given.parts:
+    arguments = options.parse_args()
+    environment = begin(arguments.threads)
+    if "answers" in arguments.parts:
+        show("startup", "Start-up", answers(arguments.seconds), environment)
+    if "runs" in arguments.parts:
         title = "Whole runs of one step, and one more job of a sweep"
-        show("startup_runs", title, runs(given.jobs, given.turns, given.threads), environment)
+        show("startup_runs", title, runs(arguments.jobs, arguments.turns, arguments.threads), environment)
 
 
 if __name__ == "__main__":

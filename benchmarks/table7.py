@@ -77,10 +77,10 @@ def model_choice(name: str) -> str:
     return choices[label]
 
 
-def workload_of(name: str, prepared: Prepared, given: argparse.Namespace) -> Workload:
+def workload_of(name: str, prepared: Prepared, inputs: argparse.Namespace) -> Workload:
     """The network and the settings of a row at one length."""
-    settings = [f"experiment={PRESET}", f"train.batch_size={given.batch}", *given.overrides]
-    return make_workload("lra_text", model_choice(name), settings, given.device, prepared)
+    settings = [f"experiment={PRESET}", f"train.batch_size={inputs.batch}", *inputs.overrides]
+    return make_workload("lra_text", model_choice(name), settings, inputs.device, prepared)
 
 
 def inference(workload: Workload) -> Callable[[], object]:
@@ -125,10 +125,10 @@ def peak_or_reason(run: Callable[[], object], before: float | None, growth: floa
     return OUT_OF_MEMORY
 
 
-def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namespace) -> Iterator[tuple[str, Findings]]:
+def measure(names: Sequence[str], lengths: Sequence[int], inputs: argparse.Namespace) -> Iterator[tuple[str, Findings]]:
     """Measures the models at all lengths, one mode after the other: memory one after another, then times in turns."""
-    data = {length: synthetic_data.classes_of(length, 2 * given.batch) for length in lengths}
-    workloads = {(name, length): workload_of(name, data[length], given) for length in lengths for name in names}
+    data = {length: synthetic_data.classes_of(length, 2 * inputs.batch) for length in lengths}
+    workloads = {(name, length): workload_of(name, data[length], inputs) for length in lengths for name in names}
     for mode in MODES:
         findings = Findings()
         runs: dict[str, Callable[[], object]] = {}
@@ -141,7 +141,7 @@ def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namesp
             run = inference(workload) if mode == "inference" else stepper(workload, waits=False)
             run = written_out(run) if name == BASELINE else run
             before = findings.bytes.get((name, shorter))
-            peak = peak_or_reason(run, before, (length / shorter) ** 2, given.device)
+            peak = peak_or_reason(run, before, (length / shorter) ** 2, inputs.device)
             print(
                 f"{mode}, {name}, N = {length}: {peak if isinstance(peak, str) else f'{peak / 1e6:.1f} MB'}", flush=True
             )
@@ -149,7 +149,7 @@ def measure(names: Sequence[str], lengths: Sequence[int], given: argparse.Namesp
                 findings.failed[name, length] = peak
             else:
                 runs[turn_name(name, length)], findings.bytes[name, length] = run, peak
-        findings.times = interleaved(runs, given.seconds, mode, given.turns)
+        findings.times = interleaved(runs, inputs.seconds, mode, inputs.turns)
         yield mode, findings
 
 
@@ -163,36 +163,36 @@ def options_given(rows: Sequence[str]) -> argparse.Namespace:
     options.add_argument("--out", type=Path, default=RESULTS, help="folder (default: benchmarks/results)")
     options.add_argument("--draw", type=Path, metavar="FILE", help="only draw the tables of a markdown file")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
-    given = options.parse_args()
+    arguments = options.parse_args()
     known = {FUSED, *rows}
-    for name in given.models.split(","):
+    for name in arguments.models.split(","):
         if name not in known:
             options.error(f"--models: {name} is no row of table 7{choice(name, sorted(known), 'there')}")
-    if BASELINE not in given.models.split(","):
+    if BASELINE not in arguments.models.split(","):
         options.error(f"--models: {BASELINE} is missing, and every ratio is relative to it")
-    if not all(word.isdigit() and int(word) > 0 for word in given.lengths.split(",")):
-        options.error(f"--lengths={given.lengths}: expected numbers of tokens, such as {LENGTHS}")
-    return given
+    if not all(word.isdigit() and int(word) > 0 for word in arguments.lengths.split(",")):
+        options.error(f"--lengths={arguments.lengths}: expected numbers of tokens, such as {LENGTHS}")
+    return arguments
 
 
 def main() -> None:
-    given = options_given(published_rows())
-    if given.draw is not None:
-        draw(given.draw, given.out / "table7.png")
+    inputs = options_given(published_rows())
+    if inputs.draw is not None:
+        draw(inputs.draw, inputs.out / "table7.png")
         return
-    names, lengths = given.models.split(","), sorted({int(n) for n in given.lengths.split(",")})
-    environment = begin(given.threads, given.device)
-    if given.batch is None:
+    names, lengths = inputs.models.split(","), sorted({int(n) for n in inputs.lengths.split(",")})
+    environment = begin(inputs.threads, inputs.device)
+    if inputs.batch is None:
         preset = make_config("lra_text", BASELINE, [f"experiment={PRESET}"])
-        given.batch = preset.train.batch_size if given.device.type == "cuda" else 1
+        inputs.batch = preset.train.batch_size if inputs.device.type == "cuda" else 1
     torch.manual_seed(0)
     files, choices = [], {name: model_choice(name) for name in names}
-    for mode, findings in measure(names, lengths, given):
+    for mode, findings in measure(names, lengths, inputs):
         for number, (what, rows) in enumerate(tables_of(findings, mode, choices, lengths), start=1):
-            title = f"Table 7, {mode}, batch {given.batch}: {what}"
-            files.append(show(f"table7_{mode}_{number}", title, rows, environment, given.out))
-    (given.out / "table7.md").write_text("\n\n".join(markdown(file) for file in files if file) + "\n")
-    draw(given.out / "table7.md", given.out / "table7.png")
+            title = f"Table 7, {mode}, batch {inputs.batch}: {what}"
+            files.append(show(f"table7_{mode}_{number}", title, rows, environment, inputs.out))
+    (inputs.out / "table7.md").write_text("\n\n".join(markdown(file) for file in files if file) + "\n")
+    draw(inputs.out / "table7.md", inputs.out / "table7.png")
 
 
 def draw(tables: Path, path: Path) -> None:

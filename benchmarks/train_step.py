@@ -58,12 +58,12 @@ def rates(turns: Sequence[Turn], peak_bytes: int) -> dict[str, object]:
     }
 
 
-def measure(task: str, models: Sequence[str], overrides: Sequence[str], given: Namespace) -> list[dict]:
+def measure(task: str, models: Sequence[str], overrides: Sequence[str], inputs: Namespace) -> list[dict]:
     """Returns a row per model on one task."""
-    config = make_config(task, models[0], overrides, given.device)
-    jobs = [Job(task, model, overrides, given.steps, given.device) for model in models]
-    turns, peaks = compete(jobs, given.seconds, given.threads)
-    times = Timings({model: [turn.seconds / given.steps for turn in turns[model]] for model in models})
+    config = make_config(task, models[0], overrides, inputs.device)
+    jobs = [Job(task, model, overrides, inputs.steps, inputs.device) for model in models]
+    turns, peaks = compete(jobs, inputs.seconds, inputs.threads)
+    times = Timings({model: [turn.seconds / inputs.steps for turn in turns[model]] for model in models})
     return [
         {
             "task": task,
@@ -87,13 +87,16 @@ def main() -> None:
     options.add_argument("--compile", action="store_true", help="compiled steps")
     options.add_argument("--small-batch", action="store_true", help="batches that two cores take in seconds")
     options.add_argument("overrides", nargs="*", metavar="key=value", help="settings, as for train.py")
-    given = options.parse_args()
-    environment, shown = begin(given.threads, given.device), given.overrides + [COMPILED] * given.compile
-    for task in tasks_of(given.task):
-        overrides = [*(small_batch(task) if given.small_batch else ()), *shown]
-        rows = measure(task, given.models.split(","), overrides, given)
+    arguments = options.parse_args()
+    environment, shown = (
+        begin(arguments.threads, arguments.device),
+        arguments.overrides + [COMPILED] * arguments.compile,
+    )
+    for task in tasks_of(arguments.task):
+        overrides = [*(small_batch(task) if arguments.small_batch else ()), *shown]
+        rows = measure(task, arguments.models.split(","), overrides, arguments)
         words = f" ({' '.join(shown)})" if shown else ""
-        show(f"train_step_{task}{'_compiled' * given.compile}", f"Training step, {task}{words}", rows, environment)
+        show(f"train_step_{task}{'_compiled' * arguments.compile}", f"Training step, {task}{words}", rows, environment)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def contestants(models: Sequence[str], causal: bool, shape: Shape, longest: int)
 
 def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) -> dict[str, Attention]:
     """Returns every attention of the encoders (causal: decoders) of these models once, named by its first model."""
-    found: dict[str, tuple[str, Attention]] = {}
+    collected: dict[str, tuple[str, Attention]] = {}
     for name in models:
         # Without the compatibility rules: they refuse mechanisms that lack a form of the task.
         config = build(Config, compose_config([f"model={name}"]))
@@ -90,10 +90,10 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
             relative = backbone.positions == "relative"
             same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
             label = name if len(groups) == 1 else f"{name}, group {number}"
-            if same not in found:
+            if same not in collected:
                 made = make_attention(group.attention, "encoder", backbone, model, longest)
-                found[same] = (label, made.to(shape.device).eval())
-    return dict(found.values())
+                collected[same] = (label, made.to(shape.device).eval())
+    return dict(collected.values())
 
 
 def _baseline(name: str, form: Form, causal: bool, shape: Shape) -> Contestant:

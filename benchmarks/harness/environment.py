@@ -27,8 +27,8 @@ def parser(description: str | None, seconds: float, devices: bool = False) -> ar
     made.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)")
     made.add_argument("--seconds", type=float, default=seconds, help="time for each comparison (default: %(default)s)")
     if devices:
-        found = "cuda" if torch.cuda.is_available() else "cpu"
-        made.add_argument("--device", type=device_of, default=found, help="cpu or cuda (default here: %(default)s)")
+        result = "cuda" if torch.cuda.is_available() else "cpu"
+        made.add_argument("--device", type=device_of, default=result, help="cpu or cuda (default here: %(default)s)")
     return made
 
 

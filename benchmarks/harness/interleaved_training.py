@@ -70,9 +70,9 @@ class Stream:
     def taken(self) -> tuple[float, int, int]:
         """Returns seconds, real tokens and positions since the last call."""
         counts = [self.workload.positions(batch) for batch in self.batches]
-        found = self.waited, sum(real for real, _ in counts), sum(positions for _, positions in counts)
+        result = self.waited, sum(real for real, _ in counts), sum(positions for _, positions in counts)
         self.waited, self.batches = 0.0, []
-        return found
+        return result
 
 
 class Turns(pl.Callback):

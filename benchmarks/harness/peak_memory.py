@@ -37,8 +37,8 @@ def peak_of(run: Callable[[], object], device: torch.device) -> float:
         run()
         torch.cuda.synchronize(device)
         return max(memory_use.peak_memory_bytes(device) - before, 0)
-    with profile(profile_memory=True) as found:
+    with profile(profile_memory=True) as result:
         run()
-    events = [event for event in found.kineto_results.events() if event.name() == "[memory]"]
+    events = [event for event in result.kineto_results.events() if event.name() == "[memory]"]
     changes = (event.nbytes() for event in sorted(events, key=lambda event: event.start_ns()))
     return max(accumulate(changes, initial=0))

@@ -71,22 +71,22 @@ def speed_by_length(text: str, path: Path) -> Path:
 
 def _tables(text: str) -> tuple[int, dict[tuple[str, str], Lines]]:
     """The batch, and the tables by mode and title; cells without a number are left out."""
-    found: dict[tuple[str, str], Lines] = {}
+    collected: dict[tuple[str, str], Lines] = {}
     batch, lengths, lines = 0, dict[int, int](), Lines()
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if title := _TITLE.match(line):
             batch, lengths, lines = int(title["batch"]), {}, {}
             if title["what"] in (SPEED, RATIO, MEMORY):
-                found[title["mode"], title["what"]] = lines
+                collected[title["mode"], title["what"]] = lines
         elif cells[0] == "model":
             lengths = {at: int(cell.removeprefix("N=")) for at, cell in enumerate(cells) if cell.startswith("N=")}
         elif lengths and len(cells) > max(lengths) and not cells[0].startswith("---"):
             numbers = {n: cells[at].split(" ")[0] for at, n in lengths.items()}
             lines[cells[0]] = {n: float(number) for n, number in numbers.items() if is_number(number)}
-    if not found:
+    if not collected:
         raise ValueError("no table of benchmarks.table7 was found")
-    return batch, found
+    return batch, collected
 
 
 def _speed(rates: Lines, ratios: Lines) -> Lines:
@@ -103,12 +103,12 @@ def _speed(rates: Lines, ratios: Lines) -> Lines:
 
 def _published(mode: str) -> Lines:
     """The published speed of every model by length."""
-    found = Lines()
+    result = Lines()
     for (name, column), cell in published_table(PUBLISHED).cells.items():
         of, _, thousands = column.rpartition("_")
         if of == mode and cell.value is not None:
-            found.setdefault(name, {})[1000 * int(thousands.removesuffix("k"))] = cell.value
-    return found
+            result.setdefault(name, {})[1000 * int(thousands.removesuffix("k"))] = cell.value
+    return result
 
 
 def _over_vanilla(lines: Lines) -> Lines:
@@ -122,12 +122,12 @@ def _over_vanilla(lines: Lines) -> Lines:
 
 def _looks(names: list[str]) -> Mapping[str, dict[str, Any]]:
     """The look of every model."""
-    found = {
+    collected = {
         name: {"color": colour, **(STRONGEST if colour == STRONG and at else SECOND if at else FIRST)}
         for colour, members in FAMILIES.items()
         for at, name in enumerate(members)
     }
-    return {name: look for name, look in found.items() if name in names}
+    return {name: look for name, look in collected.items() if name in names}
 
 
 def _lengths(axis: Any) -> None:

@@ -62,7 +62,7 @@ def published_ratio(name: str, mode: str, length: int) -> float | None:
 
 
 def tables_of(
-    found: Findings, mode: str, choices: Mapping[str, str], lengths: Sequence[int]
+    result: Findings, mode: str, choices: Mapping[str, str], lengths: Sequence[int]
 ) -> Iterator[tuple[str, Any]]:
     """Title and rows of the tables of one mode: steps a second, ratios beside the published ones, memory.
 
@@ -72,16 +72,19 @@ def tables_of(
     names = list(choices)
     yield (
         SPEED,
-        [{"model": name, "model=": choices[name]} | {f"N={n}": found.rate(name, n) for n in lengths} for name in names],
+        [
+            {"model": name, "model=": choices[name]} | {f"N={n}": result.rate(name, n) for n in lengths}
+            for name in names
+        ],
     )
     rows = []
     for name in names:
         row: dict[str, object] = {"model": name}
         for n in lengths:
-            row[f"N={n}"] = found.ratio(name, n, n)
+            row[f"N={n}"] = result.ratio(name, n, n)
             if published_ratio(BASELINE, mode, n):
                 row[f"published {round(n / 1000)}K"] = published_ratio(name, mode, n) or "-"
         rows.append(row)
     yield RATIO, rows
-    memory = [{"model": name} | {f"N={n}": found.memory(name, n) for n in lengths} for name in names]
+    memory = [{"model": name} | {f"N={n}": result.memory(name, n) for n in lengths} for name in names]
     yield MEMORY, memory

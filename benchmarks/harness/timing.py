@@ -68,8 +68,8 @@ def median_interval(values: Sequence[float]) -> Interval:
     """
     if len(values) < 6:
         return Interval(math.nan, math.nan)
-    found = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
-    return Interval(float(found.low), float(found.high))
+    result = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+    return Interval(float(result.low), float(result.high))
 
 
 def interleaved(
@@ -88,15 +88,15 @@ def interleaved(
         for _ in range(warm):
             run()
         repeats[name] = max(1, round(SAMPLE_SECONDS / _seconds(run, 1)))
-    found: dict[str, list[float]] = {name: [] for name in runs}
+    collected: dict[str, list[float]] = {name: [] for name in runs}
     started, turns = time.perf_counter(), 0
     while turns < least or time.perf_counter() - started < seconds:
         for name, run in runs.items():
-            found[name].append(_seconds(run, repeats[name]))
+            collected[name].append(_seconds(run, repeats[name]))
         turns += 1
         progress(f"{what}: turn {turns}, {time.perf_counter() - started:.0f} s")
     progress(None)
-    return Timings(found)
+    return Timings(collected)
 
 
 def _seconds(run: Callable[[], object], repeats: int) -> float:

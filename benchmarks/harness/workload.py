@@ -87,9 +87,9 @@ def small_batch(task: str) -> list[str]:
 def make_config(task: str, model: str, overrides: Sequence[str] = (), device: torch.device = CPU) -> Config:
     """Returns the checked configuration, with little data, and sets the device as a run does."""
     quiet_lightning()
-    given = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
+    inputs = ["trainer=cpu", f"trainer.device={device.type}", f"trainer.threads={torch.get_num_threads()}"]
     config = job_config(
-        compose_config([f"task={task}", f"model={model}", *given, *SMALL_DATA.get(task, ()), *overrides])
+        compose_config([f"task={task}", f"model={model}", *inputs, *SMALL_DATA.get(task, ()), *overrides])
     ).typed
     device_of(config)
     return config
@@ -116,14 +116,14 @@ def make_workload(
 
 def tasks_of(names: str) -> list[str]:
     """Returns tasks by name, or all of them for `all`; a task without data is left out with a message."""
-    found = []
+    collected = []
     for task in group_choices()["task"] if names == "all" else names.split(","):
         try:
             make_workload(task, "linear", ["backbone.d_model=16", "backbone.n_heads=2", "backbone.n_layers=1"])
-            found.append(task)
+            collected.append(task)
         except DataError as error:
             print(f"{task} is left out: {str(error).splitlines()[0]}")
-    return found
+    return collected
 
 
 def stepper(workload: Workload, waits: bool = True) -> Callable[[], torch.Tensor]:

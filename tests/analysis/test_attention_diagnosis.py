@@ -71,10 +71,10 @@ def test_locality_is_a_mean_over_rows_beside_what_uniform_attention_has() -> Non
 
 
 def test_cosines_of_known_values() -> None:
-    found = cosines(np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0], [-2.0, 0.0]]))
+    actual = cosines(np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0], [-2.0, 0.0]]))
     half = math.sqrt(0.5)
     expected = [[1, half, 0, -1], [half, 1, 0, -half], [0, 0, 0, 0], [-1, -half, 0, 1]]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 def test_relative_standard_deviation() -> None:
@@ -111,17 +111,17 @@ def test_odd_numbers_are_drawn_and_counted(tmp_path: Path) -> None:
     name = "encoder.layers.0.attention"
     norms = Norms([np.ones(3), np.full(2, np.inf)], [np.array([1.0, 2.0, np.nan]), np.array([500.0, 1.0])])
     maps = Maps(np.array([[[np.nan, 0.0], [-1.0, 2.0]]]), ["$a", "b_$"], None, (2, 9))
-    one = AttentionSummary(label="$one$", about="2 examples", norms={name: norms}, weights={name: maps})
+    item = AttentionSummary(label="$one$", about="2 examples", norms={name: norms}, weights={name: maps})
     other = AttentionSummary(
         label="other", about="2 examples", norms={"encoder.layers.1.attention": Norms([norms.keys[0]] * 20, [])}
     )
-    draw("norms", [one, other, other], tmp_path / "norms")
-    found = rows_of(tmp_path / "norms.csv")
-    assert [row["not_finite"] for row in found[:4]] == ["0", "2", "1", "0"]
-    assert (found[2]["mean"], found[2]["median"], found[1]["mean"]) == ("1.5", "1.5", "")
-    draw("weights", [one, other, one], tmp_path / "weights")
+    draw("norms", [item, other, other], tmp_path / "norms")
+    result = rows_of(tmp_path / "norms.csv")
+    assert [row["not_finite"] for row in result[:4]] == ["0", "2", "1", "0"]
+    assert (result[2]["mean"], result[2]["median"], result[1]["mean"]) == ("1.5", "1.5", "")
+    draw("weights", [item, other, item], tmp_path / "weights")
     assert [rows_of(tmp_path / "weights.csv")[1][key] for key in ("name", "1", "2")] == ["b_$", "-1", "2"]
-    assert draw("locality", [one], tmp_path / "nothing") == []
+    assert draw("locality", [item], tmp_path / "nothing") == []
 
 
 def test_lines_of_gradients_have_a_marker_at_their_first_number_and_empty_panels_no_scale() -> None:
@@ -137,7 +137,7 @@ def untested() -> Iterator[None]:
     """The test after training takes most of a tiny run's time and has no part in figures."""
     with pytest.MonkeyPatch.context() as patch:
         nothing = (evaluator.Findings(), {"rule": "last_step"})
-        patch.setattr(final_test, "final_test", lambda *given: nothing)
+        patch.setattr(final_test, "final_test", lambda *inputs: nothing)
         yield
 
 
@@ -146,13 +146,13 @@ def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     """Tiny runs by name: SCAN, sort-of-CLEVR with a shared layer and two seeds, a language model."""
     folder = tmp_path_factory.mktemp("diagnosed")
     cheap = ("trainer.threads=1",)
-    asked = {
+    requested = {
         "scan": ("scan", "model=transnormer_t1", "seed=0"),
         "sort_of_clevr": ("sort_of_clevr", "model=linear"),
         "other seed": ("sort_of_clevr", "model=linear", "seed=1"),
         "wikitext2": ("wikitext2", "model=vanilla"),
     }
-    return {name: trained(tiny_data, folder, task, *more, *cheap)[0] for name, (task, *more) in asked.items()}
+    return {name: trained(tiny_data, folder, task, *more, *cheap)[0] for name, (task, *more) in requested.items()}
 
 
 def written(out: Path) -> set[str]:
@@ -171,9 +171,9 @@ def test_files_of_a_run(runs: dict[str, Path], tmp_path: Path, name: str, compar
     )
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files if file.suffix == ".png")
     for quantity in ("norms", "values", "weights"):
-        found = rows_of(tmp_path / f"{quantity}.csv")
-        assert len({row["attention"] for row in found}) == attentions
-        assert len({row["run"] for row in found}) == (1 if compare is None else 2)
+        result = rows_of(tmp_path / f"{quantity}.csv")
+        assert len({row["attention"] for row in result}) == attentions
+        assert len({row["run"] for row in result}) == (1 if compare is None else 2)
     local = rows_of(tmp_path / "locality.csv")
     assert not any("cross" in row["attention"] for row in local)
     assert {float(row["share_of_attention"]) for row in local if row["share_of_length"] == "1"} == {1.0}
@@ -215,10 +215,10 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
 ) -> None:
     words = [("a", "sort_of_clevr", "0"), ("b", "wikitext2", "0"), ("a", "other seed", "1")]
     named = [NamedRun(f"{row} {seed}", runs[name], f"row {row}/x", seed) for row, name, seed in words]
-    asked = []
+    requested = []
 
     def noted(quantity: str, summaries: list[AttentionSummary], path: Path) -> list[Path]:
-        asked.append((path.name, [one.label for one in summaries]))
+        requested.append((path.name, [summarie.label for summarie in summaries]))
         return [path]
 
     monkeypatch.setattr(run_figures, "draw", noted)
@@ -229,7 +229,7 @@ def test_runs_of_an_experiment_share_pictures_where_they_differ_by_seed(
     draw_diagnosis("values", named[:1], tmp_path)
     draw_diagnosis("locality", named, tmp_path)
     expected = [("norms_row_a_x_seed0_seed1", ["a 0", "a 1"]), ("norms_row_b_x_seed0", ["b 0"])]
-    assert asked == [*expected, ("values_row_a_x_seed0", ["a 0"]), ("locality", ["a 0", "b 0", "a 1"])]
+    assert requested == [*expected, ("values_row_a_x_seed0", ["a 0"]), ("locality", ["a 0", "b 0", "a 1"])]
     assert [file.name for file in draw_diagnosis("gradients", named, tmp_path)] == ["gradients.png", "gradients.csv"]
 
 
@@ -291,18 +291,18 @@ def sketched(monkeypatch: pytest.MonkeyPatch) -> list[AttentionSummary]:
 
     Every drawing takes random numbers, which must not change training.
     """
-    asked = []
+    requested = []
 
     def sketch(quantity: str, summaries: list[AttentionSummary], path: Path) -> None:
         from PIL import Image
 
-        asked.extend(summaries)
+        requested.extend(summaries)
         torch.rand(3), np.random.rand(3), random.random()
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (1, 1)).save(f"{path}.png")
 
     monkeypatch.setattr(summary_figures, "draw", sketch)
-    return asked
+    return requested
 
 
 def with_and_without(folder: Path, *overrides: str) -> list[Path]:
@@ -333,8 +333,8 @@ def test_figures_are_of_validation_data_or_else_of_training_data(
 ) -> None:
     with_and_without(tmp_path, *SMALL_CLEVR, "train.validate_every=2")
     with_and_without(tmp_path, *SMALL_SCAN)
-    assert {one.about.partition(",")[0] for one in sketched[: len(sketched) // 2]} == {"8 examples of val"}
-    assert {one.about.partition(",")[0] for one in sketched[len(sketched) // 2 :]} == {"8 examples of train"}
+    assert {item.about.partition(",")[0] for item in sketched[: len(sketched) // 2]} == {"8 examples of val"}
+    assert {item.about.partition(",")[0] for item in sketched[len(sketched) // 2 :]} == {"8 examples of train"}
 
 
 def test_figures_go_to_wandb_and_a_resume_neither_repeats_nor_loses_them(
@@ -397,7 +397,7 @@ def test_pictures_of_many_layers_and_heads_fit_a_screen(runs: int) -> None:
     norms = {name: Norms(*[[noise.random(20) for _ in range(8)]] * 2) for name in names}
     locality = {name: Locality(np.stack([RATIOS, RATIOS]), np.ones((2, 1))) for name in names}
     labels = [f"linear, seed {seed}" for seed in range(runs)]
-    summaries = [AttentionSummary(label=one, about="", norms=norms, locality=locality) for one in labels]
+    summaries = [AttentionSummary(label=item, about="", norms=norms, locality=locality) for item in labels]
     figures = [draw_maps([(label, maps) for label in labels], shown, "title", VALUES)]
     figures += [draw_norms(summaries, shown, "title"), draw_locality(summaries, shown, "title")]
     for figure in figures:
@@ -405,5 +405,5 @@ def test_pictures_of_many_layers_and_heads_fit_a_screen(runs: int) -> None:
         assert width <= SCREEN[0] + 0.01 and height <= 1.05 * SCREEN[1]
     boxes = [axis.get_position() for axis in figures[0].axes]
     assert len(boxes) == 18 * 8 * runs + 1
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert not any(item.overlaps(other) for item, other in itertools.combinations(boxes, 2))
     assert all(box.x0 > 0 and box.x1 < 1 and box.y0 > 0 and box.y1 < 1 for box in boxes)

@@ -67,16 +67,16 @@ def test_numbers_equal_plain_loops_in_batches_of_any_size(size: int) -> None:
     network, examples = network_of("linear_l2_ortho", "scan").double(), Pairs()
     train = config_of("linear").train
     train.eval_batch_size, train.precision = size, "64-true"
-    found = attention_metrics(network, examples, SPECS["scan"], train)
+    actual = attention_metrics(network, examples, SPECS["scan"], train)
     whole = examples.batch(np.arange(4))
     with torch.no_grad(), observed(network.eval()) as uses:
         kind_of(SPECS["scan"]).loss(network, whole)
     names = metric_names(uses)
-    assert found.keys() == {f"{name}/{kind}" for name in names.values() for kind in ("key_norm", "value_cosine")}
+    assert actual.keys() == {f"{name}/{kind}" for name in names.values() for kind in ("key_norm", "value_cosine")}
     for name, use in uses.items():
         lengths = LENGTHS[:, 1 if name.endswith("attention") and name.startswith("decoder") else 0].tolist()
         expected = plain(use.seen.k, use.seen.v, lengths)
-        assert [found[f"{names[name]}/{kind}"] for kind in ("key_norm", "value_cosine")] == pytest.approx(expected)
+        assert [actual[f"{names[name]}/{kind}"] for kind in ("key_norm", "value_cosine")] == pytest.approx(expected)
 
 
 def test_values_that_are_zero_parallel_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,16 +84,16 @@ def test_values_that_are_zero_parallel_or_alone(monkeypatch: pytest.MonkeyPatch)
     cases = {"zero": (torch.zeros_like, 0.0), "parallel": (torch.ones_like, 1.0)}
     for make, expected in cases.values():
         monkeypatch.setattr(Attention, "value_heads", lambda self, v, make=make: make(v))
-        found = attention_metrics(network, Pairs(), SPECS["scan"], train)
-        cosines = [value for name, value in found.items() if name.endswith("cosine")]
+        actual = attention_metrics(network, Pairs(), SPECS["scan"], train)
+        cosines = [value for name, value in actual.items() if name.endswith("cosine")]
         assert cosines == pytest.approx([expected] * 6)
     monkeypatch.setattr(Pairs, "__len__", lambda self: 1)
     monkeypatch.setattr(Pairs, "lengths", np.array([1]))
     examples = Pairs()
     monkeypatch.setattr(examples, "batch", lambda numbers: Pairs.batch(examples, np.array([2])))
-    found = attention_metrics(network, examples, SPECS["scan"], train)
-    assert "encoder/layer_0/key_norm" in found
-    assert "encoder/layer_0/value_cosine" not in found, "one position has no pair"
+    actual = attention_metrics(network, examples, SPECS["scan"], train)
+    assert "encoder/layer_0/key_norm" in actual
+    assert "encoder/layer_0/value_cosine" not in actual, "one position has no pair"
 
 
 def test_names_of_attentions_in_metrics() -> None:

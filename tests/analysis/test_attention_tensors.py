@@ -74,9 +74,9 @@ def expected_names(network: nn.Module) -> set[str]:
 def test_every_model_can_be_diagnosed(task: str, model: str) -> None:
     """Shapes, finite values, masked weights, and score gradients of the whole network."""
     network = network_of(model, task)
-    found = diagnosed(network, task)
-    assert set(found) == expected_names(network)
-    for name, item in found.items():
+    result = diagnosed(network, task)
+    assert set(result) == expected_names(network)
+    for name, item in result.items():
         batch, _, n_queries = item.query_norms.shape
         assert (batch, n_queries, item.key_norms.shape[2]) == (*item.weights.shape[::2], item.weights.shape[3]), name
         assert item.values.shape[::2] == (batch, item.weights.shape[3]), name
@@ -86,10 +86,10 @@ def test_every_model_can_be_diagnosed(task: str, model: str) -> None:
             assert not item.weights[~item.mask[:, None, None].expand_as(item.weights)].any(), name
         if item.causal:
             assert not item.weights.triu(1).any(), name
-    check_score_gradients(network, task, found)
+    check_score_gradients(network, task, result)
 
 
-def check_score_gradients(network: nn.Module, task: str, found: dict[str, Diagnosis]) -> None:
+def check_score_gradients(network: nn.Module, task: str, result: dict[str, Diagnosis]) -> None:
     """Against autograd, in the network with every attention written as weights times values."""
     watched: dict[str, list[Tensor]] = {}
 
@@ -102,7 +102,7 @@ def check_score_gradients(network: nn.Module, task: str, found: dict[str, Diagno
     ):
         return attention.weights(q, k, mask, causal, partial(watch, name)) @ v
 
-    for name, item in found.items():
+    for name, item in result.items():
         if item.score_gradients is not None:
             attention = network.get_submodule(name.partition("#")[0])
             attention.attend = partial(written_out, name.partition("#")[0], attention)
@@ -112,7 +112,7 @@ def check_score_gradients(network: nn.Module, task: str, found: dict[str, Diagno
     for name, scores in watched.items():
         gradients = torch.autograd.grad(loss, scores, retain_graph=True)
         for number, gradient in enumerate(gradients, start=1):
-            reported = found[name if number == 1 else f"{name}#{number}"].score_gradients
+            reported = result[name if number == 1 else f"{name}#{number}"].score_gradients
             torch.testing.assert_close(reported, gradient, rtol=1e-8, atol=1e-12)
 
 
@@ -149,14 +149,14 @@ def test_score_gradients_and_weights_equal_an_explicit_attention(model: str) -> 
         written.append((scores, weights))
         return weights @ v
 
-    found = diagnosed(network, "scan")
+    result = diagnosed(network, "scan")
     for name in SCAN_NAMES:
         attention = network.get_submodule(name)
         attention.attend = partial(attend, attention)
     gradients = torch.autograd.grad(loss_of(network, "scan"), [scores for scores, _ in written])
-    assert list(found) == SCAN_NAMES
+    assert list(result) == SCAN_NAMES
     batch = batch_of("scan")
-    for (name, item), (_, weights), gradient in zip(found.items(), written, gradients, strict=True):
+    for (name, item), (_, weights), gradient in zip(result.items(), written, gradients, strict=True):
         real = batch.input_mask if name.startswith("encoder") else batch.target_mask
         rows = real[:, None].expand(-1, 2, -1)
         torch.testing.assert_close(item.weights[rows], weights[rows], rtol=1e-9, atol=1e-12)
@@ -172,8 +172,8 @@ def test_norms_and_values_are_those_of_the_projections(model: str) -> None:
         for part in ("q_proj", "k_proj", "v_proj"):
             projection = network.get_submodule(f"{name}.{part}")
             projection.register_forward_hook(lambda *seen, key=(name, part): projected.update({key: seen[2]}))
-    found = diagnosed(network, "scan", "norms", "values")
-    for name, item in found.items():
+    actual = diagnosed(network, "scan", "norms", "values")
+    for name, item in actual.items():
         for head in range(2):
             columns = slice(4 * head, 4 * head + 4)
             for part, norms in (("q_proj", item.query_norms), ("k_proj", item.key_norms)):
@@ -201,18 +201,18 @@ def test_weights_of_softmax_sum_to_one_and_those_of_linear_attention_nearly() ->
 def test_shared_layers_keep_their_uses_apart() -> None:
     shared, single = (network_of("linear", "sort_of_clevr", n_layers=n, share_layers=True) for n in (3, 1))
     single.load_state_dict(shared.state_dict())
-    found, first = diagnosed(shared, "sort_of_clevr"), diagnosed(single, "sort_of_clevr")
+    result, first = diagnosed(shared, "sort_of_clevr"), diagnosed(single, "sort_of_clevr")
     name = "encoder.layers.0.attention"
-    assert list(found) == [name, f"{name}#2", f"{name}#3"]
-    assert torch.equal(found[name].weights, first[name].weights)
-    assert not torch.equal(found[f"{name}#2"].weights, found[name].weights)
+    assert list(result) == [name, f"{name}#2", f"{name}#3"]
+    assert torch.equal(result[name].weights, first[name].weights)
+    assert not torch.equal(result[f"{name}#2"].weights, result[name].weights)
 
 
 def test_members_of_a_parallel_attention_have_their_own_names() -> None:
     network = network_of(two_kinds("parallel"), "scan", n_layers=1)
-    found = diagnosed(network, "scan")
-    assert set(found) == expected_names(network)
-    assert {"encoder.layers.0.attention.attentions.0", "encoder.layers.0.attention.attentions.1"} < set(found)
+    result = diagnosed(network, "scan")
+    assert set(result) == expected_names(network)
+    assert {"encoder.layers.0.attention.attentions.0", "encoder.layers.0.attention.attentions.1"} < set(result)
 
 
 FIELDS = {"norms": {"query_norms", "key_norms"}}
@@ -220,21 +220,21 @@ FIELDS = {"norms": {"query_norms", "key_norms"}}
 
 @pytest.mark.parametrize("wanted", [(), *((name,) for name in QUANTITIES), ("norms", "score_gradients"), QUANTITIES])
 def test_only_what_is_wanted_is_computed(wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    network, asked = network_of("vanilla", "scan"), []
+    network, requested = network_of("vanilla", "scan"), []
     for name in SCAN_NAMES:
         attention = network.get_submodule(name)
-        monkeypatch.setattr(attention, "weights", partial(spied, attention.weights, asked), raising=False)
-    found = diagnose(network, batch_of("scan"), kind_of(SPECS["scan"]).loss, frozenset(wanted))
+        monkeypatch.setattr(attention, "weights", partial(spied, attention.weights, requested), raising=False)
+    result = diagnose(network, batch_of("scan"), kind_of(SPECS["scan"]).loss, frozenset(wanted))
     fields = set().union(*(FIELDS.get(name, {name}) for name in wanted))
-    for item in found.values():
+    for item in result.values():
         for name in ("query_norms", "key_norms", "values", "weights", "score_gradients"):
             assert (getattr(item, name) is not None) == (name in fields)
-    assert len(asked) == (len(SCAN_NAMES) if {"weights", "score_gradients"} & set(wanted) else 0)
+    assert len(requested) == (len(SCAN_NAMES) if {"weights", "score_gradients"} & set(wanted) else 0)
 
 
-def spied(function: Callable, calls: list, *given: object) -> object:
-    calls.append(given)
-    return function(*given)
+def spied(function: Callable, calls: list, *inputs: object) -> object:
+    calls.append(inputs)
+    return function(*inputs)
 
 
 def test_a_mechanism_without_scores_has_no_score_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,8 +263,8 @@ def test_the_network_is_left_as_it_was(wanted: tuple[str, ...]) -> None:
     again = diagnosed(network.eval(), "scan", *wanted)
     for name, item in first.items():
         for quantity in ("weights", "score_gradients"):
-            one, other = getattr(item, quantity), getattr(again[name], quantity)
-            assert (one is None and other is None) or torch.equal(one, other), "dropout was on"
+            single, other = getattr(item, quantity), getattr(again[name], quantity)
+            assert (single is None and other is None) or torch.equal(single, other), "dropout was on"
 
 
 def test_observers_are_gone_afterwards_and_also_after_an_exception() -> None:
@@ -301,9 +301,9 @@ def test_nobody_watching_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gradients_are_had_where_they_are_switched_off() -> None:
     with torch.no_grad():
-        found = diagnosed(network_of("vanilla", "scan"), "scan", "score_gradients")
+        gradients = diagnosed(network_of("vanilla", "scan"), "scan", "score_gradients")
         assert not torch.is_grad_enabled()
-    assert all(item.score_gradients is not None for item in found.values())
+    assert all(item.score_gradients is not None for item in gradients.values())
 
 
 def test_an_unknown_quantity_is_refused() -> None:

@@ -84,8 +84,8 @@ def attention_of(kind: type[Attention]) -> Attention:
 @pytest.mark.parametrize("name", CLASSES)
 def test_step_is_claimed_where_it_is_given(name: str) -> None:
     kind = CLASSES[name]
-    given = [getattr(kind, method) is not getattr(Attention, method) for method in ("init_state", "step")]
-    assert given == [kind.supports_step] * 2
+    inputs = [getattr(kind, method) is not getattr(Attention, method) for method in ("init_state", "step")]
+    assert inputs == [kind.supports_step] * 2
     assert not kind.supports_step or not kind.supports_causal or kind.state_size is not Attention.state_size
 
 

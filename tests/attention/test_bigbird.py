@@ -66,10 +66,10 @@ def test_padding_changes_nothing(options: dict[str, object]) -> None:
             filling = torch.full((2, extra, 8), content, dtype=torch.float64)
             longer = torch.cat((x.detach(), filling), dim=1).requires_grad_()
             out, penalty = attention(longer, None, masks([length] * 2, length + extra))
-            found = gradients((out[:, :length] * weights).sum() + penalty, attention, x=longer)
-            assert not found["x"][:, length:].any()
-            found["x"] = found["x"][:, :length]
-            assert_same(found | {"out": out[:, :length]}, expected, 1e-10)
+            actual = gradients((out[:, :length] * weights).sum() + penalty, attention, x=longer)
+            assert not actual["x"][:, length:].any()
+            actual["x"] = actual["x"][:, :length]
+            assert_same(actual | {"out": out[:, :length]}, expected, 1e-10)
 
 
 def test_rows_of_different_length_do_not_meet() -> None:
@@ -77,8 +77,8 @@ def test_rows_of_different_length_do_not_meet() -> None:
     attention, lengths = make(), (40, 23, 22, 15, 3, 0)
     x, weights = draw(6, 40, 8), torch.randn(6, 40, 8, dtype=torch.float64)
     out, _ = attention(x, None, masks(lengths, 40))
-    found = gradients((out * weights)[masks(lengths, 40)].sum(), attention, x=x)
-    expected = {name: torch.zeros_like(gradient) for name, gradient in found.items()}
+    actual = gradients((out * weights)[masks(lengths, 40)].sum(), attention, x=x)
+    expected = {name: torch.zeros_like(gradient) for name, gradient in actual.items()}
     for b, length in enumerate(lengths[:-1]):
         alone = x[b : b + 1, :length].detach().requires_grad_()
         out_alone, _ = attention(alone)
@@ -86,7 +86,7 @@ def test_rows_of_different_length_do_not_meet() -> None:
         for name, gradient in gradients((out_alone[0] * weights[b, :length]).sum(), attention, x=alone).items():
             target = expected[name][b, :length] if name == "x" else expected[name]
             target += gradient[0] if name == "x" else gradient
-    assert_same(found, expected, 1e-10)
+    assert_same(actual, expected, 1e-10)
 
 
 def test_equals_hugging_face() -> None:
@@ -95,15 +95,15 @@ def test_equals_hugging_face() -> None:
     Outside training it takes block 0 for every random one. Padding is left out: its last block is that of the padded
     length. `out` has no output projection.
     """
-    given = golden("bigbird_bidirectional")
-    n_heads, inner, random_blocks = given["random_blocks"].shape
-    attention = BigBird(8, n_heads, block_size=int(given["block_size"]), random_blocks=random_blocks)
-    attention = with_weights(attention, given)
+    record = golden("bigbird_bidirectional")
+    n_heads, inner, random_blocks = record["random_blocks"].shape
+    attention = BigBird(8, n_heads, block_size=int(record["block_size"]), random_blocks=random_blocks)
+    attention = with_weights(attention, record)
     attention.out_proj.load_state_dict({"weight": torch.eye(8), "bias": torch.zeros(8)})
     drawn = torch.zeros(n_heads, inner + 2, inner + 2, dtype=torch.int64)
-    drawn[:, 1:-1].scatter_(2, given["random_blocks"].long(), 1)
+    drawn[:, 1:-1].scatter_(2, record["random_blocks"].long(), 1)
     attention.priorities = lambda n_blocks: drawn
-    assert_golden(attention(given["x"])[0], given)
+    assert_golden(attention(record["x"])[0], record)
 
 
 @pytest.mark.parametrize("lengths", [(1, 1), (14, 14), (14, 9), (13, 0)])
@@ -114,8 +114,8 @@ def test_few_blocks_are_softmax_attention(lengths: tuple[int, int]) -> None:
     expected = fused_softmax(q, k, v, mask, False)
     assert torch.equal(attention.attend(q, k, v, mask, False), expected)
     real = mask[:, None, :, None]
-    found = attention.attend_sparsely(q, k, v, mask)
-    torch.testing.assert_close(found * real, expected * real, rtol=1e-12, atol=1e-12)
+    actual = attention.attend_sparsely(q, k, v, mask)
+    torch.testing.assert_close(actual * real, expected * real, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -181,21 +181,21 @@ def test_heads_and_rows_draw_their_own() -> None:
 def test_random_blocks_are_redrawn_on_request_only() -> None:
     attention, x = make(redraw_every=10), draw(2, 40, 8)
     assert (attention.redraw_every, make().redraw_every) == (10, None)
-    before, found = attention(x)[0], []
+    before, result = attention(x)[0], []
     assert torch.equal(attention.train()(x)[0], before)
     for seed in (1, 2, 1):
         attention.redraw(torch.Generator().manual_seed(seed))
-        found.append(attention(x)[0])
-    assert torch.equal(found[0], found[2])
-    assert not torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], before)
+        result.append(attention(x)[0])
+    assert torch.equal(result[0], result[2])
+    assert not torch.equal(result[0], result[1])
+    assert not torch.equal(result[0], before)
 
 
 def test_random_blocks_belong_to_the_state_of_the_module() -> None:
-    one, other, x = make(), make(seed=1), draw(2, 40, 8)
-    other.load_state_dict(one.state_dict())
-    assert torch.equal(one(x)[0], other(x)[0])
-    assert not torch.equal(one.coefficients, make(seed=1).coefficients)
+    item, other, x = make(), make(seed=1), draw(2, 40, 8)
+    other.load_state_dict(item.state_dict())
+    assert torch.equal(item(x)[0], other(x)[0])
+    assert not torch.equal(item.coefficients, make(seed=1).coefficients)
 
 
 def test_forward_and_backward_are_finite() -> None:
@@ -251,8 +251,8 @@ def test_what_it_cannot_do_is_refused() -> None:
         apply(make(), "causal", draw(2, 4, 8), None, None)
     with pytest.raises(ValueError, match="window_blocks=4: expected an odd number"):
         make(window_blocks=4)
-    found = check_config(compose_config(["task=scan", "model=bigbird"]))
-    assert [problem.partition(", which")[0] for problem in found] == [
+    messages = check_config(compose_config(["task=scan", "model=bigbird"]))
+    assert [problem.partition(", which")[0] for problem in messages] == [
         "model.decoder.0.attention=BigBird: has no causal and no step form",
         "model.cross=BigBird: has no cross and no step form",
     ]

@@ -36,21 +36,21 @@ def test_equals_the_scan_version(scorer: str) -> None:
 
     Ours by default: nothing in it differs.
     """
-    given = golden(f"compositional_{scorer}_padded_keys")
-    for name in [key for key in given if key.startswith("p_")]:
+    record = golden(f"compositional_{scorer}_padded_keys")
+    for name in [key for key in record if key.startswith("p_")]:
         module, kind = name.removeprefix("p_").rsplit("_", 1)
-        given[f"{PUBLISHED_NAMES[module]}_{kind}"] = given[name]
+        record[f"{PUBLISHED_NAMES[module]}_{kind}"] = record[name]
     attention = CompositionalAttention(
-        given["x"].shape[2],
-        int(given["heads"]),
+        record["x"].shape[2],
+        int(record["heads"]),
         bias=False,
-        retrievals=int(given["retrievals"]),
+        retrievals=int(record["retrievals"]),
         scorer=scorer,
-        retrieval_width=int(given["qk_dim"]),
+        retrieval_width=int(record["qk_dim"]),
     )
-    mask = masks(given["key_lengths"].tolist(), given["memory"].shape[1])
-    out, _ = with_weights(attention, given)(given["x"], given["memory"], mask)
-    assert_golden(out, given)
+    mask = masks(record["key_lengths"].tolist(), record["memory"].shape[1])
+    out, _ = with_weights(attention, record)(record["x"], record["memory"], mask)
+    assert_golden(out, record)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -35,11 +35,11 @@ def test_equals_the_published_code(mode: str, form: dict[str, str]) -> None:
 
     It takes M from the batch, which `length_from=batch` repeats; `length_from=config` is given the same number.
     """
-    given = golden(f"cosformer_{mode}")
-    options = {"max_length": int(given["max_length"])} | form
-    attention = with_weights(CosFormer(given["x"].shape[2], int(given["heads"]), **options), given)
-    out, _ = apply(attention, mode, given["x"], given["memory"], None)
-    assert_golden(out, given)
+    record = golden(f"cosformer_{mode}")
+    options = {"max_length": int(record["max_length"])} | form
+    attention = with_weights(CosFormer(record["x"].shape[2], int(record["heads"]), **options), record)
+    out, _ = apply(attention, mode, record["x"], record["memory"], None)
+    assert_golden(out, record)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_weights_are_the_relu_products_times_the_cosine(mode: str) -> None:
     length, attention = 12, CosFormer(1, 1, max_length=12).double()
     ones = torch.ones(1, 1, length, 1, dtype=torch.float64)
     scores: list[torch.Tensor] = []
-    attention.weights(ones, ones, None, mode == "causal", lambda found: scores.append(found) or found)
+    attention.weights(ones, ones, None, mode == "causal", lambda result: scores.append(result) or result)
     distances = torch.arange(length)[:, None] - torch.arange(length)[None]
     torch.testing.assert_close(scores[0][0, 0], (torch.pi / 2 * distances.double() / length).cos(), rtol=0, atol=1e-14)
     assert (scores[0] > 0).all()
@@ -163,10 +163,10 @@ def test_networks_are_told_the_length_of_training() -> None:
     model = replace(model, encoder=groups, decoder=groups, cross=model.cross | train)
     listops = replace(SPECS["lra_listops"], train_length=7)
     pictures = SPECS["sort_of_clevr"]
-    for given, pooling, expected in ((spec, "mean", 5), (listops, "class_token", 8), (pictures, "mean", 5)):
+    for inputs, pooling, expected in ((spec, "mean", 5), (listops, "class_token", 8), (pictures, "mean", 5)):
         backbone = backbone_of("cosformer", "scan", pooling=pooling)
-        found = [m for m in build_network(backbone, model, given).modules() if isinstance(m, CosFormer)]
-        assert found and {attention.max_length for attention in found} == {expected}
+        collected = [m for m in build_network(backbone, model, inputs).modules() if isinstance(m, CosFormer)]
+        assert collected and {attention.max_length for attention in collected} == {expected}
     with pytest.raises(ValueError, match="train_length is missing"):
         build_network(backbone, model, SPECS["scan"])
 
@@ -181,16 +181,16 @@ def test_the_published_length_has_no_step_form() -> None:
         make(length_from="batch").init_state(1)
     overrides = [f"model.{key}.length_from=batch" for key in ("encoder.0.attention", "cross")]
     assert not check_config(compose_config(["task=sort_of_clevr", "model=cosformer", *overrides]))
-    found = check_config(compose_config(["task=scan", "model=cosformer", *overrides]))
-    assert len(found) == 2
-    assert all("has no step form with length_from=batch" in problem for problem in found)
+    messages = check_config(compose_config(["task=scan", "model=cosformer", *overrides]))
+    assert len(messages) == 2
+    assert all("has no step form with length_from=batch" in problem for problem in messages)
 
 
 @pytest.mark.parametrize(("task", "length"), [("scan", 100), ("sort_of_clevr", 5)])
 def test_networks_take_the_longest_sequence_of_the_task(task: str, length: int) -> None:
     """100 tokens by tests/support/model_cases.py; the class token and four patches of a 30 x 30 image."""
-    found = [m for m in network_of("cosformer", task).modules() if isinstance(m, CosFormer)]
-    assert found and {attention.max_length for attention in found} == {length}
+    collected = [m for m in network_of("cosformer", task).modules() if isinstance(m, CosFormer)]
+    assert collected and {attention.max_length for attention in collected} == {length}
 
 
 def test_a_node_can_set_the_length() -> None:
@@ -205,6 +205,6 @@ def test_half_precision_keeps_positions_apart(dtype: torch.dtype) -> None:
     q, k, v = (torch.randn(1, 2, 1000, 4).to(dtype) for _ in range(3))
     for causal in (False, True):
         expected = make(1000).attend(q.double(), k.double(), v.double(), None, causal)
-        found = make(1000).to(dtype).attend(q, k, v, None, causal)
-        assert found.dtype == dtype
-        torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-4)
+        actual = make(1000).to(dtype).attend(q, k, v, None, causal)
+        assert actual.dtype == dtype
+        torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-4)

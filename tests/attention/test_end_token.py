@@ -48,8 +48,8 @@ class Doubled(SequenceTask):
 
 def test_targets_have_no_end_and_lengths_stay(tmp_path: Path) -> None:
     folders = Folders(data=tmp_path, cache=tmp_path)
-    for make in (Doubled, Scan, lambda **given: Mathematics(questions_per_difficulty=30, test_questions=5, **given)):
-        ended, free = (make(end_token=given).prepare(folders) for given in (True, False))
+    for make in (Doubled, Scan, lambda **inputs: Mathematics(questions_per_difficulty=30, test_questions=5, **inputs)):
+        ended, free = (make(end_token=inputs).prepare(folders) for inputs in (True, False))
         for name, pairs in free.subsets.items():
             whole = ended.subsets[name]
             assert (pairs.lengths == whole.lengths).all() and (pairs.targets.lengths + 1 == whole.targets.lengths).all()
@@ -87,7 +87,7 @@ def network_and_task(tmp_path: Path, end_token: bool) -> tuple[Network, object]:
 def test_no_loss_counts_an_end(tmp_path: Path) -> None:
     network, prepared = network_and_task(tmp_path, end_token=False)
     batch = prepared.subsets["train"].batch(np.arange(0, 12000, 3000))
-    found, _ = kind_of(prepared.spec).loss(network, batch)
+    result, _ = kind_of(prepared.spec).loss(network, batch)
     losses = []
     for i, length in enumerate(batch.target_lengths.tolist()):
         target = batch.targets[i : i + 1, :length]
@@ -98,7 +98,7 @@ def test_no_loss_counts_an_end(tmp_path: Path) -> None:
         # the end has no share in the softmax
         assert logits.softmax(-1)[..., prepared.spec.end_id].max() == 0
         losses.append(torch.nn.functional.cross_entropy(logits[0], target[0].long(), reduction="sum"))
-    torch.testing.assert_close(found, sum(losses) / batch.target_lengths.sum())
+    torch.testing.assert_close(result, sum(losses) / batch.target_lengths.sum())
     assert batch.counts.tolist() == batch.target_lengths.tolist()
 
 
@@ -111,10 +111,10 @@ def test_scores_are_the_oracles_of_the_same_network(tmp_path: Path) -> None:
         network.output.linear.bias[ended.subsets["train"].targets[0][0]] += 10
         numbers = np.flatnonzero(ended.subsets["train"].lengths <= 3)
         network.eval()
-        given = kind_of(free.spec).scores(network, free.subsets["train"].batch(numbers), 0)
+        inputs = kind_of(free.spec).scores(network, free.subsets["train"].batch(numbers), 0)
         oracle = kind_of(ended.spec).scores(network, ended.subsets["train"].batch(numbers), 9)
-    assert list(given) == [ORACLE] and 0 < given[ORACLE].sum() < len(numbers)
-    assert torch.equal(given[ORACLE], oracle[ORACLE])
+    assert list(inputs) == [ORACLE] and 0 < inputs[ORACLE].sum() < len(numbers)
+    assert torch.equal(inputs[ORACLE], oracle[ORACLE])
 
 
 def test_a_run_without_end_tokens(tmp_path: Path) -> None:
@@ -139,5 +139,5 @@ def test_a_run_without_end_tokens(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="trained without end tokens, and can choose none"):
         evaluate_run(EvaluateOptions(run=folder), apply_values(raw, ["task.end_token=true"], ("task.",)))
     longer = apply_values(raw, ["task.length_cutoff=44"], ("task.",))
-    found = evaluate_run(EvaluateOptions(run=folder, subset="test/ood"), longer)
-    assert set(found["metrics"]) == {f"test/ood/{ORACLE}", f"test/ood/length_48/{ORACLE}"}
+    result = evaluate_run(EvaluateOptions(run=folder, subset="test/ood"), longer)
+    assert set(result["metrics"]) == {f"test/ood/{ORACLE}", f"test/ood/length_48/{ORACLE}"}

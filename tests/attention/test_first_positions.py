@@ -22,12 +22,12 @@ def test_cross_attention_from_the_first_positions_equals_self_attention(case: Ca
     attention, mask = case.make(), masks(LENGTHS, 12)
     x = torch.randn(3, 12, 8, dtype=torch.float64)
     for first in (1, 3):
-        found = []
+        collected = []
         for queries, memory in ((x, None), (x[:, :first], x)):
             out, penalty = attention(queries, memory, mask, False)
             read = out[:, :first][mask[:, :first]]
-            found.append(gradients(read.square().sum() + penalty, attention) | {"out": read})
-        assert_same(found[1], found[0], 1e-10)
+            collected.append(gradients(read.square().sum() + penalty, attention) | {"out": read})
+        assert_same(collected[1], collected[0], 1e-10)
 
 
 def test_shipped_mechanisms_with_both_forms_declare_it() -> None:
@@ -58,11 +58,11 @@ def test_a_stack_leaves_out_what_is_not_read(model: str, placement: str) -> None
     stack = network_of(model, "lra_listops", norm_placement=placement).sequence.encoder
     assert isinstance(stack, LayerStack)
     x, mask = torch.randn(3, 12, 8, dtype=torch.float64), masks(LENGTHS, 12)
-    found = []
+    collected = []
     for needed in (None, 1):
         out, penalties = stack(x, mask, False, needed=needed)
         assert out.shape[1] == (needed or 12)
         out = out[:, :1]
         loss = out.square().sum() + sum(penalties, torch.zeros(()))
-        found.append(gradients(loss, stack) | {"out": out})
-    assert_same(found[1], found[0], 1e-10)
+        collected.append(gradients(loss, stack) | {"out": out})
+    assert_same(collected[1], collected[0], 1e-10)

@@ -55,32 +55,32 @@ def test_the_state_of_mixed_chunks_is_bounded() -> None:
 
 def published(kind: type, name: str, pairs: tuple[str, ...], **options) -> tuple[Attention, dict[str, Tensor]]:
     """An attention with the weights of a golden file; `pairs` is what its scales and offsets are called after."""
-    given = golden(name)
+    record = golden(name)
     attention = kind(6, 1, query_width=8, **options).double().eval()
     ours = {"z_proj": "base_proj", "u_proj": "u_proj", "v_proj": "v_proj", "out_proj": "o"}
-    state = {f"{to}.{part}": given[f"p_{source}_{part}"] for to, source in ours.items() for part in ("weight", "bias")}
+    state = {f"{to}.{part}": record[f"p_{source}_{part}"] for to, source in ours.items() for part in ("weight", "bias")}
     for side in "qk":
         for to, part in (("scale", "weight"), ("shift", "bias")):
-            state[f"{side}_{to}"] = torch.cat([given[f"p_{pair}{side}_{part}"] for pair in pairs])
+            state[f"{side}_{to}"] = torch.cat([record[f"p_{pair}{side}_{part}"] for pair in pairs])
     # Of a longer table published code reads the middle.
-    reach, middle = attention.position_bias.reach, len(given["p_w"]) // 2
-    state["position_bias.table"] = given["p_w"][middle - reach + 1 : middle + reach]
+    reach, middle = attention.position_bias.reach, len(record["p_w"]) // 2
+    state["position_bias.table"] = record["p_w"][middle - reach + 1 : middle + reach]
     attention.load_state_dict(state)
-    return attention, given
+    return attention, record
 
 
 @pytest.mark.parametrize("mode", ["bidirectional", "causal"])
 def test_quadratic_form_equals_that_of_qin(mode: str) -> None:
     """OpenNLPLab/lra, FlashAttention, without its own norm: n is the constant `max_length`; no padding."""
-    attention, given = published(FlashQuad, f"flash_quad_{mode}", ("",), max_length=16)
-    assert_golden(attention(given["x"], causal=mode == "causal")[0], given)
+    attention, inputs = published(FlashQuad, f"flash_quad_{mode}", ("",), max_length=16)
+    assert_golden(attention(inputs["x"], causal=mode == "causal")[0], inputs)
 
 
 @pytest.mark.parametrize("mode", ["bidirectional", "causal"])
 def test_mixed_chunks_equal_those_of_qin(mode: str) -> None:
     """OpenNLPLab/lra, FlashLinearAttention, without its own norm: three full chunks, so that nothing is padded."""
-    attention, given = published(Flash, f"flash_{mode}", ("quad_", "lin_"), chunk_size=4)
-    assert_golden(attention(given["x"], causal=mode == "causal")[0], given)
+    attention, inputs = published(Flash, f"flash_{mode}", ("quad_", "lin_"), chunk_size=4)
+    assert_golden(attention(inputs["x"], causal=mode == "causal")[0], inputs)
 
 
 @pytest.mark.parametrize("bias", [TableBias(20), RotaryBias(6)])
@@ -129,9 +129,9 @@ def test_half_precision_sums_in_float32(kind: type, dtype: torch.dtype, causal: 
     attention = attention.to(dtype)
     expected = attention.double().attend(q.double(), k.double(), v.double(), None, causal)
     with torch.autocast("cpu", dtype):
-        found = attention.to(dtype).attend(q, k, v, None, causal)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-3)
+        actual = attention.to(dtype).attend(q, k, v, None, causal)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", [FlashQuad, Flash])

@@ -31,8 +31,8 @@ class Shorter(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         out = operation(*args, **(kwargs or {}))
-        given = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
-        self.found |= {f"{operation}: {leaf.dtype}" for leaf in given if leaf.dtype in SHORTER}
+        inputs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+        self.found |= {f"{operation}: {leaf.dtype}" for leaf in inputs if leaf.dtype in SHORTER}
         return out
 
 

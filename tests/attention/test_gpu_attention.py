@@ -35,33 +35,33 @@ def gpu() -> Iterator[torch.device]:
 @every_attention("determinism", normalized=False)
 def test_every_mechanism_has_the_gradients_of_the_cpu(case: Case, mode: str, gpu: torch.device) -> None:
     attention, x, memory = case.make(), draw(2, LENGTH, 8).requires_grad_(), draw(2, LENGTH, 8)
-    mask, found = masks([LENGTH, 70], LENGTH), []
+    mask, result = masks([LENGTH, 70], LENGTH), []
     for device in (torch.device("cpu"), gpu, gpu):
         there = attention.to(device)
-        given = [tensor.detach().to(device) for tensor in (x, memory)]
-        given[0].requires_grad_()
-        out, penalty = apply(there, mode, *given, mask.to(device))
-        named = gradients(out.square().sum() + penalty, there, x=given[0]) | {"out": out.detach()}
-        found.append({name: value.cpu() for name, value in named.items()})
-    assert_same(found[1], found[0], 1e-8)
-    assert all(torch.equal(value, found[2][name]) for name, value in found[1].items())
+        inputs = [tensor.detach().to(device) for tensor in (x, memory)]
+        inputs[0].requires_grad_()
+        out, penalty = apply(there, mode, *inputs, mask.to(device))
+        named = gradients(out.square().sum() + penalty, there, x=inputs[0]) | {"out": out.detach()}
+        result.append({name: value.cpu() for name, value in named.items()})
+    assert_same(result[1], result[0], 1e-8)
+    assert all(torch.equal(value, result[2][name]) for name, value in result[1].items())
 
 
 @pytest.mark.parametrize("task", SPECS)
 def test_a_training_step_is_the_same_at_every_call(task: str, gpu: torch.device) -> None:
     network, batch = network_of("linear_l2_ortho", task).float().train().to(gpu), drawn_batch(task, 90).to(gpu)
-    found = [gradients(sum(kind_of(SPECS[task]).loss(network, batch)), network) for _ in range(2)]
-    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
+    actual = [gradients(sum(kind_of(SPECS[task]).loss(network, batch)), network) for _ in range(2)]
+    assert all(torch.equal(value, actual[1][name]) for name, value in actual[0].items())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_fused_softmax_has_the_same_gradients_at_every_call(dtype: torch.dtype, gpu: torch.device) -> None:
     """At a length at which several blocks of queries add to the gradient of a key."""
-    given = [torch.randn(2, 4, 2048, 64, device=gpu, dtype=dtype).requires_grad_() for _ in range(3)]
+    inputs = [torch.randn(2, 4, 2048, 64, device=gpu, dtype=dtype).requires_grad_() for _ in range(3)]
     mask = masks([2048, 1500], 2048).to(gpu)
     for keep, causal in ((mask, False), (None, True), (None, False)):
         first, *others = (
-            torch.autograd.grad(fused_softmax(*given, keep, causal, 0.0).square().sum(), given) for _ in range(4)
+            torch.autograd.grad(fused_softmax(*inputs, keep, causal, 0.0).square().sum(), inputs) for _ in range(4)
         )
         assert all(map(torch.equal, first, other) for other in others)
 
@@ -71,23 +71,23 @@ def test_a_mask_gives_no_nan(gpu: torch.device) -> None:
     length, width = 704, 64
     q, k = (0.1 * torch.randn(1, 1, length, width, device=gpu, dtype=torch.bfloat16) for _ in range(2))
     q[..., 0], k[..., 0] = 1.0, -120 * math.sqrt(width)
-    given = [q, k, torch.randn_like(q)]
+    inputs = [q, k, torch.randn_like(q)]
     mask = torch.ones(1, length, dtype=torch.bool, device=gpu)
-    found = fused_softmax(*(x.requires_grad_() for x in given), mask, False)
-    assert all(slope.isfinite().all() for slope in torch.autograd.grad(found.float().sum(), given))
+    actual = fused_softmax(*(x.requires_grad_() for x in inputs), mask, False)
+    assert all(slope.isfinite().all() for slope in torch.autograd.grad(actual.float().sum(), inputs))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_batch_beyond_the_limit_of_a_kernel(dtype: torch.dtype, gpu: torch.device) -> None:
-    given = [torch.randn(70_000, 1, 3, 8, device=gpu, dtype=dtype).requires_grad_() for _ in range(3)]
+    inputs = [torch.randn(70_000, 1, 3, 8, device=gpu, dtype=dtype).requires_grad_() for _ in range(3)]
     mask = masks([3, 2], 3).to(gpu).repeat(35_000, 1)
-    found = fused_softmax(*given, mask, False)
-    q, k, v = (x.float() for x in given)
+    result = fused_softmax(*inputs, mask, False)
+    q, k, v = (x.float() for x in inputs)
     scores = q @ k.transpose(-1, -2) * 8**-0.5
     torch.testing.assert_close(
-        found.float(), softmax_weights(scores, kept(scores, mask, False)) @ v, rtol=2e-2, atol=2e-2
+        result.float(), softmax_weights(scores, kept(scores, mask, False)) @ v, rtol=2e-2, atol=2e-2
     )
-    assert all(slope.isfinite().all() for slope in torch.autograd.grad(found.float().sum(), given))
+    assert all(slope.isfinite().all() for slope in torch.autograd.grad(result.float().sum(), inputs))
 
 
 def test_without_the_fused_form_parameters_are_updated_together(

@@ -43,9 +43,9 @@ def test_repeated_tokens_do_not_see_the_padding(seed: int) -> None:
     for extra in (2, 50):
         longer = torch.cat((x.detach(), draw(2, extra, 8)), dim=1).requires_grad_()
         out = attention(longer, None, masks([30, 17], 30 + extra))[0][:, :30]
-        found = gradients((out * weights)[real].sum(), attention, x=longer) | {"out": out[real]}
-        assert not found["x"][:, 30:].any()
-        assert_same(found | {"x": found["x"][:, :30]}, expected, 1e-10)
+        actual = gradients((out * weights)[real].sum(), attention, x=longer) | {"out": out[real]}
+        assert not actual["x"][:, 30:].any()
+        assert_same(actual | {"x": actual["x"][:, :30]}, expected, 1e-10)
 
 
 def test_of_equal_tokens_the_earlier_is_chosen() -> None:
@@ -87,8 +87,8 @@ def test_counts_grow_with_the_logarithm() -> None:
 
 def test_a_budget_gives_the_factor_of_skyformers_code() -> None:
     """ceil(128 / ln n), with n rounded up to a power of 2 there; at our lengths the factor is the same."""
-    found = {n: make(factor=None, budget=128, max_length=n).factor for n in (1024, 2000, 2048, 4000, 4096)}
-    assert found == {1024: 19, 2000: 17, 2048: 17, 4000: 16, 4096: 16}
+    collected = {n: make(factor=None, budget=128, max_length=n).factor for n in (1024, 2000, 2048, 4000, 4096)}
+    assert collected == {1024: 19, 2000: 17, 2048: 17, 4000: 16, 4096: 16}
     assert make(factor=None, budget=3, max_length=1).factor == 3
     for options in ({"factor": None}, {"factor": 2, "budget": 128}, {"budget": 128}):
         with pytest.raises(ValueError, match="a number for one, and null for the other"):
@@ -136,6 +136,6 @@ def test_half_precision_measures_in_float32(dtype: torch.dtype) -> None:
     q, k, v = (torch.randn(1, 2, 2000, 4).to(dtype) for _ in range(3))
     expected = make().attend(q.double(), k.double(), v.double(), None, False)
     with torch.autocast("cpu", dtype):
-        found = make().to(dtype).attend(q, k, v, None, False)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=2e-2, atol=2e-3)
+        actual = make().to(dtype).attend(q, k, v, None, False)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=2e-2, atol=2e-3)

@@ -63,9 +63,9 @@ def test_half_precision_sums_in_float32(dtype: torch.dtype, causal: bool) -> Non
     q, k, v = (torch.randn(1, 2, 1000, 4).to(dtype) for _ in range(3))
     expected = make().attend(q.double(), k.double(), v.double(), None, causal)
     with torch.autocast("cpu", dtype):
-        found = make().to(dtype).attend(q, k, v, None, causal)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-4)
+        actual = make().to(dtype).attend(q, k, v, None, causal)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-4)
 
 
 def test_dropout_acts_in_training_only() -> None:

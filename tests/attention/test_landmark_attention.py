@@ -43,23 +43,23 @@ def test_skyformer_equals_the_reference(n_landmarks: int, ridge: float, sampling
 def test_nystromformer_equals_the_package() -> None:
     """nystrom-attention 0.0.14, Nystromformer: one sample and one head, because its inverse starts from a maximum
     over both; segments of equal length without padding, where its landmarks are ours."""
-    given = golden("nystromformer_bidirectional")
-    conv = given["conv_weight"]
-    attention = Nystromformer(6, 1, n_landmarks=int(given["n_landmarks"]), conv_kernel=conv.shape[2])
-    attention = with_weights(attention, given)
+    record = golden("nystromformer_bidirectional")
+    conv = record["conv_weight"]
+    attention = Nystromformer(6, 1, n_landmarks=int(record["n_landmarks"]), conv_kernel=conv.shape[2])
+    attention = with_weights(attention, record)
     with torch.no_grad():
         attention.conv.weight.copy_(conv)
         for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
             projection.bias.zero_()
-    assert_golden(attention(given["x"])[0], given)
+    assert_golden(attention(record["x"])[0], record)
 
 
 def test_nystromformer_with_every_token_a_landmark_is_softmax_attention() -> None:
     """As far as the iterations have converged; also of a sequence that padding makes longer than the landmarks."""
     attention = make(Nystromformer, n_landmarks=7, pinv_iterations=40, conv_kernel=None)
     q, k, v, mask = draw(2, 2, 9, 4), draw(2, 2, 9, 4), draw(2, 2, 9, 3), masks([7, 4], 9)
-    found = attention.attend(q, k, v, mask, False)
-    torch.testing.assert_close(found, fused_softmax(q, k, v, mask, False), rtol=1e-8, atol=1e-8)
+    result = attention.attend(q, k, v, mask, False)
+    torch.testing.assert_close(result, fused_softmax(q, k, v, mask, False), rtol=1e-8, atol=1e-8)
 
 
 def test_skyformer_with_every_token_a_landmark_is_kernelized_attention() -> None:
@@ -132,17 +132,17 @@ def test_half_precision_computes_in_float32(mechanism: type[Attention], dtype: t
     q, k, v = (torch.randn(1, 2, 500, 4).to(dtype) for _ in range(3))
     expected = make(mechanism, **options).attend(q.double(), k.double(), v.double(), None, False)
     with torch.autocast("cpu", dtype):
-        found = make(mechanism, **options).to(dtype).attend(q, k, v, None, False)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-3 * expected.abs().max().item())
+        actual = make(mechanism, **options).to(dtype).attend(q, k, v, None, False)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-3 * expected.abs().max().item())
 
 
 @pytest.mark.parametrize("mechanism", BOTH)
 def test_a_sample_without_real_positions_gives_zeros(mechanism: type[Attention]) -> None:
-    found = make(mechanism).attend(draw(2, 2, 5, 4), draw(2, 2, 5, 4), draw(2, 2, 5, 3), masks([0, 2], 5), False)
-    assert found.shape == (2, 2, 5, 3)
-    assert not found[0].any()
-    assert found[1, :, :2].all()
+    result = make(mechanism).attend(draw(2, 2, 5, 4), draw(2, 2, 5, 4), draw(2, 2, 5, 3), masks([0, 2], 5), False)
+    assert result.shape == (2, 2, 5, 3)
+    assert not result[0].any()
+    assert result[1, :, :2].all()
 
 
 @pytest.mark.parametrize("mechanism", BOTH)

@@ -79,9 +79,9 @@ def test_half_precision_sums_in_float32(dtype: torch.dtype, causal: bool) -> Non
     q, k, v = (torch.randn(1, 2, 2000, 4).to(dtype) for _ in range(3))
     expected = make().attend(q.double(), k.double(), v.double(), None, causal)
     with torch.autocast("cpu", dtype):
-        found = make().to(dtype).attend(q, k, v, None, causal)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-5)
+        actual = make().to(dtype).attend(q, k, v, None, causal)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-5)
 
 
 def test_rescaled_queries_change_nothing_after_the_feature_map() -> None:
@@ -105,12 +105,12 @@ def test_norms_have_the_lengths_they_say() -> None:
 
 def test_equals_fast_transformers() -> None:
     """idiap/fast-transformers, LinearAttention: queries not scaled, eps 1e-6; keys beyond `key_lengths` are padding."""
-    given = golden("linear_elu_padded_keys")
-    _, heads, _, width = given["q"].shape
-    attention = LinearAttention(heads * width, heads, scale_queries=False, eps=float(given["eps"])).double()
-    mask = masks(given["key_lengths"].tolist(), given["k"].shape[2])
-    out = attention.attend(given["q"], given["k"], given["v"], mask, False)
-    assert_golden(out, given)
+    record = golden("linear_elu_padded_keys")
+    _, heads, _, width = record["q"].shape
+    attention = LinearAttention(heads * width, heads, scale_queries=False, eps=float(record["eps"])).double()
+    mask = masks(record["key_lengths"].tolist(), record["k"].shape[2])
+    out = attention.attend(record["q"], record["k"], record["v"], mask, False)
+    assert_golden(out, record)
 
 
 def test_a_second_derivative_of_the_l2_norm_is_refused() -> None:

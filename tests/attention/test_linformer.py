@@ -40,13 +40,15 @@ def test_equals_nystromformers_code() -> None:
 
     Skyformer's comparison on Long Range Arena took it over.
     """
-    given = golden("linformer_padded_keys")
-    heads, projected_length, length = given["e_proj"].shape
+    record = golden("linformer_padded_keys")
+    heads, projected_length, length = record["e_proj"].shape
     sizes = {"projected_length": projected_length, "max_length": length}
-    attention = Linformer(heads * given["q"].shape[3], heads, **sizes, share_heads=False, share_key_value=True).double()
-    attention.load_state_dict({"e_proj": given["e_proj"]}, strict=False)
-    mask = masks(given["key_lengths"].tolist(), length)
-    assert_golden(attention.attend(given["q"], given["k"], given["v"], mask, False), given)
+    attention = Linformer(
+        heads * record["q"].shape[3], heads, **sizes, share_heads=False, share_key_value=True
+    ).double()
+    attention.load_state_dict({"e_proj": record["e_proj"]}, strict=False)
+    mask = masks(record["key_lengths"].tolist(), length)
+    assert_golden(attention.attend(record["q"], record["k"], record["v"], mask, False), record)
 
 
 def test_projections_have_the_shapes_and_the_start_of_the_papers_code() -> None:
@@ -90,8 +92,10 @@ def test_projections_that_change_nothing_give_softmax_attention() -> None:
         projection.data.copy_(torch.eye(7))
     x, memory = draw(2, 5, 8), draw(2, 7, 8)
     for mode in ("bidirectional", "cross"):
-        found, expected = (apply(a, mode, memory if mode != "cross" else x, memory, None) for a in (attention, softmax))
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        actual, expected = (
+            apply(a, mode, memory if mode != "cross" else x, memory, None) for a in (attention, softmax)
+        )
+        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_sequence_uses_the_first_columns() -> None:
@@ -146,9 +150,9 @@ def test_it_is_cross_attention_beside_another_decoder() -> None:
 
 
 def test_the_config_check_refuses_it_as_decoder() -> None:
-    found = check_config(compose_config(["task=scan", "model=linformer"]))
-    assert len(found) == 1
-    assert found[0].startswith("model.decoder.0.attention=Linformer: has no causal form")
+    messages = check_config(compose_config(["task=scan", "model=linformer"]))
+    assert len(messages) == 1
+    assert messages[0].startswith("model.decoder.0.attention=Linformer: has no causal form")
 
 
 def test_dropout_acts_in_training_only() -> None:
@@ -164,8 +168,8 @@ def test_half_precision_sums_in_float32(dtype: torch.dtype) -> None:
     attention = nn.Module.float(make(max_length=2000))
     k, v = (torch.randn(1, 2, 2000, 4).to(dtype) for _ in range(2))
     with torch.autocast("cpu", dtype):
-        found = attention.projected(k, v, None)
+        actual = attention.projected(k, v, None)
     expected = attention.double().projected(k.double(), v.double(), None)
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == dtype
-        torch.testing.assert_close(one.double(), other, rtol=8e-3, atol=1e-5)
+    for item, other in zip(actual, expected, strict=True):
+        assert item.dtype == dtype
+        torch.testing.assert_close(item.double(), other, rtol=8e-3, atol=1e-5)

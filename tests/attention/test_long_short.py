@@ -66,26 +66,26 @@ def test_weights_are_those_of_positions_before_the_norm_of_means(causal: bool, m
 
 def published(name: str, norms: tuple[str, str], projections: dict[str, str], **options):
     """An attention with the weights of a golden file."""
-    given = golden(name)
-    sizes = {key: int(given[key]) for key in ("rank", "window_size", "segment_size") if key in given}
-    attention = LongShortAttention(8, int(given["heads"]), **sizes, **options).double().eval()
+    record = golden(name)
+    sizes = {key: int(record[key]) for key in ("rank", "window_size", "segment_size") if key in record}
+    attention = LongShortAttention(8, int(record["heads"]), **sizes, **options).double().eval()
     names = projections | dict(zip(("local_norm", "global_norm"), norms, strict=True))
     ours = attention.state_dict()
     for to, source in names.items():
         for part in ("weight", "bias"):
             if f"{to}.{part}" in ours:
-                ours[f"{to}.{part}"] = given[f"p_{source}_{part}"]
+                ours[f"{to}.{part}"] = record[f"p_{source}_{part}"]
     attention.load_state_dict(ours)
-    return attention, given
+    return attention, record
 
 
 def test_bidirectional_form_equals_that_of_nvidia() -> None:
     """NVIDIA/transformer-ls, LRA's AttentionLS, with its mask: it projects keys and values already normalised."""
     projections = {"q_proj": "W_q", "k_proj": "W_k", "v_proj": "W_v", "out_proj": "W_o", "p_proj": "dconv_fc"}
     norms = ("dual_ln_l", "dual_ln_s")
-    attention, given = published("long_short_padded_keys", norms, projections, normalized_projection=True)
-    mask = masks(given["key_lengths"].tolist(), given["x"].shape[1])
-    assert_golden(attention(given["x"], None, mask)[0][mask], {"out": given["out"][mask]})
+    attention, inputs = published("long_short_padded_keys", norms, projections, normalized_projection=True)
+    mask = masks(inputs["key_lengths"].tolist(), inputs["x"].shape[1])
+    assert_golden(attention(inputs["x"], None, mask)[0][mask], {"out": inputs["out"][mask]})
 
 
 def test_causal_form_equals_that_of_nvidia() -> None:
@@ -93,9 +93,9 @@ def test_causal_form_equals_that_of_nvidia() -> None:
     memory; the first queries are left out: their window reaches into the (empty) memory there."""
     projections = {f"{to}_proj": f"proj_{name}" for to, name in (("q", "query"), ("k", "key"), ("v", "val"))}
     projections |= {"out_proj": "proj_out", "p_proj": "dconv_1"}
-    attention, given = published("long_short_causal", ("dual_ln_win", "dual_ln_dproj"), projections)
+    attention, inputs = published("long_short_causal", ("dual_ln_win", "dual_ln_dproj"), projections)
     first = attention.window_size - 1
-    assert_golden(attention(given["x"], causal=True)[0][:, first:], {"out": given["out"][:, first:]})
+    assert_golden(attention(inputs["x"], causal=True)[0][:, first:], {"out": inputs["out"][:, first:]})
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -105,9 +105,9 @@ def test_half_precision_sums_in_float32(dtype: torch.dtype, causal: bool) -> Non
     q, k, v = (torch.randn(1, 2, 1000, width).to(dtype) for width in (4, 6, 4))
     expected = attention.double().attend(q.double(), k.double(), v.double(), None, causal)
     with torch.autocast("cpu", dtype):
-        found = attention.to(dtype).attend(q, k, v, None, causal)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-3)
+        actual = attention.to(dtype).attend(q, k, v, None, causal)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-3)
 
 
 def test_dropout_acts_in_training_only() -> None:

@@ -85,8 +85,8 @@ def test_a_compiler_sees_the_same_sums(width: int, monkeypatch: pytest.MonkeyPat
     values.requires_grad_()
     (expected,) = torch.autograd.grad(orthogonality_loss(values, masks([5, 3], 5)), values)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    (found,) = torch.autograd.grad(orthogonality_loss(values, masks([5, 3], 5)), values)
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
+    (gradients,) = torch.autograd.grad(orthogonality_loss(values, masks([5, 3], 5)), values)
+    torch.testing.assert_close(gradients, expected, rtol=1e-8, atol=1e-12)
 
 
 def test_a_loss_of_almost_nothing_keeps_its_digits() -> None:
@@ -161,8 +161,8 @@ def test_zero_vectors_have_no_direction(form: OrthoForm | None) -> None:
 
 def weight_on_the_mean(form: OrthoForm, values: Tensor) -> float:
     """The weight on the mean squared cosine that has the gradient of weight 1 on another form."""
-    (found,), (mean,) = (torch.autograd.grad(orthogonality_loss(values, form=f), values) for f in (form, None))
-    torch.testing.assert_close(found, (factor := found.norm() / mean.norm()) * mean, rtol=1e-8, atol=1e-12)
+    (gradients,), (mean,) = (torch.autograd.grad(orthogonality_loss(values, form=f), values) for f in (form, None))
+    torch.testing.assert_close(gradients, (factor := gradients.norm() / mean.norm()) * mean, rtol=1e-8, atol=1e-12)
     return factor.item()
 
 
@@ -192,8 +192,8 @@ def test_a_norm_of_zero_has_gradient_zero(form: OrthoForm, length: int) -> None:
 
 def test_the_unnormalized_form_asks_for_lengths_of_one() -> None:
     basis, _ = torch.linalg.qr(draw(4, 4))
-    found = [orthogonality_loss(size * basis[None, None], form="unnormalized").item() for size in (0.5, 1.0, 2.0)]
-    assert found == pytest.approx([4 * (size**2 - 1) ** 2 for size in (0.5, 1.0, 2.0)], abs=1e-10)
+    collected = [orthogonality_loss(size * basis[None, None], form="unnormalized").item() for size in (0.5, 1.0, 2.0)]
+    assert collected == pytest.approx([4 * (size**2 - 1) ** 2 for size in (0.5, 1.0, 2.0)], abs=1e-10)
 
 
 @every_form

@@ -95,18 +95,18 @@ def test_features_by_default_are_those_of_performer_pytorch() -> None:
 def test_equals_performer_pytorch(kernel: str, causal: bool) -> None:
     """performer-pytorch 1.1.4, FastAttention with its projection: keys shifted by the maximum over features and
     positions (key_stabilizer=sequence; relu features have no shift); eps in the key sum in the causal form only."""
-    given = golden(f"performer_{kernel}_kernel_{'causal' if causal else 'bidirectional'}")
-    _, heads, _, width = given["q"].shape
+    record = golden(f"performer_{kernel}_kernel_{'causal' if causal else 'bidirectional'}")
+    _, heads, _, width = record["q"].shape
     attention = Performer(
         heads * width,
         heads,
         kernel=kernel,
-        n_features=len(given["projection"]),
+        n_features=len(record["projection"]),
         key_stabilizer="sequence" if kernel == "softmax" else "none",
         key_sum_eps=1e-6 if causal else 0.0,
     ).double()
-    attention.load_state_dict({"projection": given["projection"]}, strict=False)
-    assert_golden(attention.attend(given["q"], given["k"], given["v"], None, causal), given)
+    attention.load_state_dict({"projection": record["projection"]}, strict=False)
+    assert_golden(attention.attend(record["q"], record["k"], record["v"], None, causal), record)
 
 
 @pytest.mark.parametrize("kernel", ["softmax", "relu"])
@@ -114,9 +114,9 @@ def test_scaled_twice_is_what_skyformers_code_does(kernel: str) -> None:
     """It divides queries and keys by D^(1/4), and its features do so again."""
     q, k, v = draw(2, 2, 7, 4), draw(2, 2, 7, 4), draw(2, 2, 7, 4)
     expected = make(kernel=kernel).attend(q / 4**0.25, k / 4**0.25, v, None, False)
-    found = make(kernel=kernel, scaled_twice=True).attend(q, k, v, None, False)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    assert not torch.allclose(found, make(kernel=kernel).attend(q, k, v, None, False))
+    actual = make(kernel=kernel, scaled_twice=True).attend(q, k, v, None, False)
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(actual, make(kernel=kernel).attend(q, k, v, None, False))
 
 
 def slopes(attention: Performer, mode: str) -> tuple[Tensor, list[Tensor]]:
@@ -131,14 +131,14 @@ def slopes(attention: Performer, mode: str) -> tuple[Tensor, list[Tensor]]:
 @pytest.mark.parametrize("key_stabilizer", ["none", "sequence"])
 def test_constant_shifts_change_gradients_and_nothing_else(key_stabilizer: str, mode: str) -> None:
     """Which of the two the gradients are, the references say; where nothing is added after the shift they are equal."""
-    (out, own), (same, other) = (
+    (out, separate), (same, other) = (
         slopes(make(key_stabilizer=key_stabilizer, detach_stabilizer=detach), mode) for detach in (False, True)
     )
     assert torch.equal(out, same)
-    assert any((a - b).norm() > 1e-4 * a.norm() for a, b in zip(own, other, strict=True))
+    assert any((a - b).norm() > 1e-4 * a.norm() for a, b in zip(separate, other, strict=True))
     without = {"key_stabilizer": key_stabilizer, "feature_eps": 0.0, "key_sum_eps": 0.0}
-    (_, own), (_, other) = (slopes(make(detach_stabilizer=detach, **without), mode) for detach in (False, True))
-    for a, b in zip(own, other, strict=True):
+    (_, separate), (_, other) = (slopes(make(detach_stabilizer=detach, **without), mode) for detach in (False, True))
+    for a, b in zip(separate, other, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
 
 
@@ -152,11 +152,11 @@ def test_gradients_with_constant_shifts_are_those_of_performer_pytorch(causal: b
     if causal:
         fast.causal_linear_fn = published.causal_linear_attention_noncuda
     q, k, v = (draw(2, 2, 9, 4).requires_grad_() for _ in range(3))
-    weights, found, expected = draw(2, 2, 9, 4), attention.attend(q, k, v, None, causal), fast(q, k, v)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-    given = torch.autograd.grad((found * weights).sum(), (q, k, v))
+    weights, actual, expected = draw(2, 2, 9, 4), attention.attend(q, k, v, None, causal), fast(q, k, v)
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12)
+    inputs = torch.autograd.grad((actual * weights).sum(), (q, k, v))
     wanted = torch.autograd.grad((expected * weights).sum(), (q, k, v))
-    for a, b in zip(given, wanted, strict=True):
+    for a, b in zip(inputs, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
 
 
@@ -195,10 +195,10 @@ def test_the_kernel_is_unbiased(orthogonal: bool) -> None:
     torch.manual_seed(1)
     attention = Performer(4, 1, n_features=80_000, feature_eps=0.0, orthogonal=orthogonal).double()
     q, k = draw(1, 1, 6, 4) / 2, draw(1, 1, 6, 4) / 2
-    found, expected = estimates(attention, q, k), (q * k).sum(-1).div(2).exp()[0, 0]
-    error = found.std(-1) * found.shape[-1] ** -0.5
+    actual, expected = estimates(attention, q, k), (q * k).sum(-1).div(2).exp()[0, 0]
+    error = actual.std(-1) * actual.shape[-1] ** -0.5
     assert (error < 0.02 * expected).all()
-    assert ((found.mean(-1) - expected).abs() < 4 * error).all()
+    assert ((actual.mean(-1) - expected).abs() < 4 * error).all()
 
 
 def test_orthogonal_rows_lower_the_variance() -> None:
@@ -248,8 +248,8 @@ def test_a_query_without_a_key_gives_zeros(dtype: torch.dtype, options: dict[str
         assert out.isfinite().all()
         assert (out[1] == 0).all() and (out[[0, 2]] != 0).any(-1).all()
         out.sum().backward()
-        for given in (q, k, v):
-            assert given.grad.isfinite().all() and (given.grad[1] == 0).all()
+        for inputs in (q, k, v):
+            assert inputs.grad.isfinite().all() and (inputs.grad[1] == 0).all()
 
 
 @pytest.mark.parametrize("kind", ["none", "l2"])
@@ -284,9 +284,9 @@ def test_published_keys_cost_the_form_that_cannot_look_ahead() -> None:
     raw = compose_config(["task=scan", "model=performer"])
     assert not check_config(raw)
     raw["model"]["decoder"][0]["attention"]["key_stabilizer"] = "sequence"
-    found = check_config(raw)
-    assert len(found) == 1
-    assert "has no causal form with key_stabilizer=sequence" in found[0]
+    messages = check_config(raw)
+    assert len(messages) == 1
+    assert "has no causal form with key_stabilizer=sequence" in messages[0]
     attention = make(key_stabilizer="sequence")
     with pytest.raises(NotImplementedError, match="key_stabilizer=sequence"):
         attention.init_state(2)
@@ -314,22 +314,22 @@ def test_a_redraw_depends_on_its_generator_alone(orthogonal: bool) -> None:
 
 
 def test_the_seed_decides_the_first_draw() -> None:
-    one, same = make(), make()
-    assert torch.equal(one.projection, same.projection)
+    item, same = make(), make()
+    assert torch.equal(item.projection, same.projection)
     torch.manual_seed(1)
-    assert not torch.isclose(Performer(8, 2).double().projection, one.projection).any()
+    assert not torch.isclose(Performer(8, 2).double().projection, item.projection).any()
 
 
 def test_saved_weights_hold_the_projection() -> None:
     """A network made with another seed gives the same outputs with them, exactly."""
-    one = make()
-    one.redraw(generator(5))
+    item = make()
+    item.redraw(generator(5))
     torch.manual_seed(1)
     other = Performer(8, 2).double()
-    other.load_state_dict(one.state_dict())
-    assert torch.equal(other.projection, one.projection)
+    other.load_state_dict(item.state_dict())
+    assert torch.equal(other.projection, item.projection)
     x = draw(2, 5, 8)
-    assert torch.equal(other(x)[0], one(x)[0])
+    assert torch.equal(other(x)[0], item(x)[0])
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -342,7 +342,7 @@ def test_half_precision_sums_in_float32(dtype: torch.dtype, kernel: str, causal:
     exact = make(kernel=kernel)
     exact.projection.copy_(attention.projection)
     with torch.autocast("cpu", dtype):
-        found = attention.attend(q, k, v, None, causal)
-    assert found.dtype == dtype
+        actual = attention.attend(q, k, v, None, causal)
+    assert actual.dtype == dtype
     expected = exact.attend(q.double(), k.double(), v.double(), None, causal)
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-4)
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-4)

@@ -51,16 +51,16 @@ def test_equals_hugging_face() -> None:
 
     All but the first chunk of each round: there it sees the last chunk of the round before, ours no other chunk.
     """
-    given = golden("reformer_lsh_padded_keys")
-    options = {"bias": False, "chunk_size": int(given["chunk_size"]), "n_buckets": 2 * given["rotations"].shape[2]}
-    attention = with_weights(Reformer(8, 2, **options), given)
-    attention.rotations.copy_(given["rotations"])
-    mask = masks(given["key_lengths"].tolist(), given["x"].shape[1])
-    q = attention.queries(given["x"])
-    out = attention.attend(q, *attention.keys_values(given["x"]), mask, False)
+    record = golden("reformer_lsh_padded_keys")
+    options = {"bias": False, "chunk_size": int(record["chunk_size"]), "n_buckets": 2 * record["rotations"].shape[2]}
+    attention = with_weights(Reformer(8, 2, **options), record)
+    attention.rotations.copy_(record["rotations"])
+    mask = masks(record["key_lengths"].tolist(), record["x"].shape[1])
+    q = attention.queries(record["x"])
+    out = attention.attend(q, *attention.keys_values(record["x"]), mask, False)
     rows = (attention.order(q, mask).argsort(-1) >= attention.chunk_size).all(2) & mask[:, None]
     assert rows.sum() == 108
-    torch.testing.assert_close(out[rows], given["out"][rows], rtol=1e-9, atol=0)
+    torch.testing.assert_close(out[rows], record["out"][rows], rtol=1e-9, atol=0)
 
 
 def test_gradients_are_those_of_the_output_across_chunks() -> None:
@@ -78,9 +78,9 @@ def test_repeated_tokens_do_not_see_the_padding() -> None:
     for extra in (1, 2, 50):
         longer = torch.cat((x.detach(), draw(2, extra, 8)), dim=1).requires_grad_()
         out = attention(longer, None, masks([21, 10], 21 + extra))[0][:, :21]
-        found = gradients((out * weights)[real].sum(), attention, x=longer) | {"out": out[real]}
-        assert not found["x"][:, 21:].any()
-        assert_same(found | {"x": found["x"][:, :21]}, expected, 1e-10)
+        actual = gradients((out * weights)[real].sum(), attention, x=longer) | {"out": out[real]}
+        assert not actual["x"][:, 21:].any()
+        assert_same(actual | {"x": actual["x"][:, :21]}, expected, 1e-10)
 
 
 def test_a_token_without_others_attends_to_itself() -> None:
@@ -151,9 +151,9 @@ def test_half_precision_attends_in_float32(dtype: torch.dtype) -> None:
     attention.rotations.copy_(attention.rotations.to(dtype))
     expected = attention.attend(q.double(), k.double(), v.double(), None, False)
     with torch.autocast("cpu", dtype):
-        found = make().to(dtype).attend(q, k, v, None, False)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-5)
+        actual = make().to(dtype).attend(q, k, v, None, False)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-5)
 
 
 def test_it_compiles_across_chunks() -> None:

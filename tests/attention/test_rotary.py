@@ -29,10 +29,10 @@ def test_scores_depend_on_distance_alone() -> None:
 def test_rows_are_turned_as_in_the_paper(width: int) -> None:
     """Lengths stay, and of an odd width the last column."""
     x = torch.randn(1, 1, 40, width, dtype=torch.float64)
-    found = Rotation().queries(x)
+    result = Rotation().queries(x)
     for position in (0, 1, 39):
-        torch.testing.assert_close(found[0, 0, position], rotated(x[0, 0, position], position), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(found.norm(dim=-1), x.norm(dim=-1))
+        torch.testing.assert_close(result[0, 0, position], rotated(x[0, 0, position], position), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result.norm(dim=-1), x.norm(dim=-1))
 
 
 def test_half_precision_keeps_positions() -> None:

@@ -47,8 +47,8 @@ def test_half_precision_keeps_distances() -> None:
     positions = RelativeScores(8, 2)
     q = torch.randn(1, 2, 1, 4)
     expected = positions.added(q, 1000)
-    found = positions.to(torch.bfloat16).added(q.bfloat16(), 1000)
-    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.1)
+    actual = positions.to(torch.bfloat16).added(q.bfloat16(), 1000)
+    torch.testing.assert_close(actual.float(), expected, rtol=0, atol=0.1)
 
 
 def test_sinusoid_is_that_of_the_paper() -> None:

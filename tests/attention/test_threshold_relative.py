@@ -40,13 +40,13 @@ def scored(scores: Tensor, gate: float, v: Tensor) -> Tensor:
 
 def test_equals_the_notebook() -> None:
     """abhishekpanigrahi1996/MOSS, submission 96, TRA_FFL.ipynb, class TRA; ours by default: nothing in it differs."""
-    given = golden("threshold_relative_causal")
-    for name in [key for key in given if key.startswith("p_")]:
+    record = golden("threshold_relative_causal")
+    for name in [key for key in record if key.startswith("p_")]:
         module, kind = name.removeprefix("p_").rsplit("_", 1)
-        given[f"{PUBLISHED_NAMES[module]}_{kind}"] = given[name]
-    attention = with_weights(ThresholdRelativeAttention(given["x"].shape[2], int(given["heads"])), given)
-    out, _ = attention(given["x"], causal=True)
-    assert_golden(out, given)
+        record[f"{PUBLISHED_NAMES[module]}_{kind}"] = record[name]
+    attention = with_weights(ThresholdRelativeAttention(record["x"].shape[2], int(record["heads"])), record)
+    out, _ = attention(record["x"], causal=True)
+    assert_golden(out, record)
 
 
 def test_the_orthogonality_loss_equals_the_reference() -> None:
@@ -113,9 +113,9 @@ def test_half_precision_counts_and_sums_in_float32(dtype: torch.dtype) -> None:
     q[..., -1] = 8
     expected = make().attend(q.double(), k.double(), v.double(), None, True)
     with torch.autocast("cpu", dtype):
-        found = make().to(dtype).attend(q, k, v, None, True)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=8e-3, atol=1e-3)
+        actual = make().to(dtype).attend(q, k, v, None, True)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-3)
 
 
 def test_biases_are_the_notebooks() -> None:
@@ -157,6 +157,6 @@ def test_the_command_line_can_put_it_into_a_decoder() -> None:
 
 @pytest.mark.parametrize(("task", "slots"), [("scan", ["encoder", "cross"]), ("sort_of_clevr", ["encoder"])])
 def test_a_task_it_cannot_do_is_refused_by_slot(task: str, slots: list[str]) -> None:
-    found = check_config(compose_config([f"task={task}", "model=threshold_relative"]))
-    assert [problem.split("=")[0].split(".")[1] for problem in found] == slots
-    assert all("models that can: " in problem for problem in found)
+    messages = check_config(compose_config([f"task={task}", "model=threshold_relative"]))
+    assert [problem.split("=")[0].split(".")[1] for problem in messages] == slots
+    assert all("models that can: " in problem for problem in messages)

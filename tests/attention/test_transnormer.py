@@ -78,18 +78,18 @@ def test_diag_attention_equals_the_reference(scores: str, lrpe: str) -> None:
 @pytest.mark.parametrize("feature_map", ["elu", "one_plus_elu"])
 def test_norm_attention_equals_the_published_one(feature_map: str, causal: bool) -> None:
     """OpenNLPLab/lra, NormLinearAttention, with the simple RMS norm of its language-model code, without LRPE."""
-    given = golden(f"transnormer_norm_attention_{feature_map}_{'causal' if causal else 'bidirectional'}")
-    attention = with_weights(NormAttention(12, int(given["heads"]), feature_map=feature_map, chunk_size=3), given)
-    assert_golden(attention(given["x"], causal=causal)[0], given)
+    record = golden(f"transnormer_norm_attention_{feature_map}_{'causal' if causal else 'bidirectional'}")
+    attention = with_weights(NormAttention(12, int(record["heads"]), feature_map=feature_map, chunk_size=3), record)
+    assert_golden(attention(record["x"], causal=causal)[0], record)
 
 
 @pytest.mark.parametrize("scores", ["softmax", "rela"])
 def test_diag_attention_equals_the_published_one(scores: str) -> None:
     """OpenNLPLab/lra, NormLocalAttention, of whole blocks: the published code does not mask the last one's padding."""
-    given = golden(f"transnormer_diag_attention_{scores}_bidirectional")
-    options = {"scores": scores, "block_size": int(given["block_size"])}
-    attention = with_weights(DiagAttention(12, int(given["heads"]), **options), given)
-    assert_golden(attention(given["x"])[0], given)
+    record = golden(f"transnormer_diag_attention_{scores}_bidirectional")
+    options = {"scores": scores, "block_size": int(record["block_size"])}
+    attention = with_weights(DiagAttention(12, int(record["heads"]), **options), record)
+    assert_golden(attention(record["x"])[0], record)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -163,9 +163,9 @@ def test_lrpe_starts_at_the_published_angles_and_learns_only_those_of_householde
 def test_lrpe_keeps_distances_in_half_precision(dtype: torch.dtype) -> None:
     """Positions above 256 are no bfloat16 numbers; turning by a rounded one would be noise."""
     lrpe, x, positions = Lrpe("rotary", 8), torch.randn(1, 1, 4, 8).to(dtype), torch.arange(1000, 1004)
-    found = lrpe(x, positions)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.float(), lrpe(x.float(), positions), rtol=1e-2, atol=1e-2)
+    result = lrpe(x, positions)
+    assert result.dtype == dtype
+    torch.testing.assert_close(result.float(), lrpe(x.float(), positions), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -175,9 +175,9 @@ def test_the_norm_bounds_what_overflows_float16(autocast: bool, causal: bool) ->
     attention, x = norm_attention(), 30 * torch.randn(1, 2000, 8)
     expected, _ = attention(x.half().double(), causal=causal)
     with torch.autocast("cpu", torch.float16, enabled=autocast):
-        found, _ = norm_attention().half()(x.half(), causal=causal)
-    assert found.dtype == torch.float16
-    torch.testing.assert_close(found.double(), expected, rtol=0.05, atol=0.05)
+        actual, _ = norm_attention().half()(x.half(), causal=causal)
+    assert actual.dtype == torch.float16
+    torch.testing.assert_close(actual.double(), expected, rtol=0.05, atol=0.05)
 
 
 def test_the_simple_norm_is_finite_at_any_size() -> None:
@@ -250,9 +250,9 @@ def layers_of(*words: str) -> list[str]:
 
     assert all(isinstance(layer.cross, NormAttention) for layer in network.decoder.layers)
     for stack in (network.encoder, network.decoder):
-        found = [named(layer.attention) for layer in stack.layers]
-    assert found == [named(layer.attention) for layer in network.encoder.layers]
-    return found
+        collected = [named(layer.attention) for layer in stack.layers]
+    assert collected == [named(layer.attention) for layer in network.encoder.layers]
+    return collected
 
 
 def test_layers_are_where_the_ablations_say() -> None:

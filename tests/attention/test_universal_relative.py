@@ -45,8 +45,8 @@ def test_universal_applies_its_layer_again_and_again(model: str) -> None:
     expected = x
     for _ in range(3):
         expected, _ = network.decoder.layers[0](expected, mask, True, memory, memory_mask)
-    found, _ = network.decoder(x, mask, True, memory, memory_mask)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    actual, _ = network.decoder(x, mask, True, memory, memory_mask)
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -54,9 +54,9 @@ def test_universal_applies_its_layer_again_and_again(model: str) -> None:
 def test_relative_has_its_positions_in_the_scores_alone(model: str, task: str) -> None:
     """In self-attention; distances between two sequences mean nothing."""
     network = network_of(model, task)
-    found = attentions(network)
-    assert {name for name, attention in found.items() if attention.positions is None} == {
-        name for name in found if name.endswith("cross")
+    result = attentions(network)
+    assert {name for name, attention in result.items() if attention.positions is None} == {
+        name for name in result if name.endswith("cross")
     }
     embeddings = [module for module in network.modules() if "Embedding" in type(module).__name__]
     assert embeddings and not any(isinstance(module, Sinusoids) for module in network.modules())
@@ -158,20 +158,20 @@ def test_distances_are_those_of_the_published_code_with_the_sine_columns_negated
     theirs[:, 0::2] *= -1
     table = sinusoid(torch.arange(1 - longest, longest).double(), 8)
     q = torch.randn(1, 2, longest, 4, dtype=torch.float64)
-    found = attention.added(q, longest)
+    actual = attention.added(q, longest)
     for head in range(2):
         for i in range(longest):
             for j in range(longest):
                 row = (theirs @ table[longest - 1 + j - i]).unflatten(0, (2, 4))[head]
                 expected = (q[0, head, i] + attention.position_bias[head, 0]) @ row
-                torch.testing.assert_close(found[0, head, i, j], expected, rtol=1e-10, atol=1e-12)
+                torch.testing.assert_close(actual[0, head, i, j], expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
 def test_the_model_decides_over_the_backbone(model: str) -> None:
     assert config_of(model).model.share_layers is None
-    for task, own in (("scan", False), ("sort_of_clevr", True)):
-        for value, shared in (("null", own), ("true", True), ("false", False)):
+    for task, separate in (("scan", False), ("sort_of_clevr", True)):
+        for value, shared in (("null", separate), ("true", True), ("false", False)):
             config = checked(compose_config([f"task={task}", f"model={model}", f"model.share_layers={value}"]))
             network = build_network(backbone_of(model, task, n_layers=3), config.model, SPECS[task])
             assert len(network.encoder.layers) == (1 if shared else 3)

@@ -38,9 +38,9 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         logs = "\n".join(file.read_text()[-2000:] for file in sorted(folder.glob("log/*.log")))
         pytest.fail(f"Slurm did not start: {done.stderr}\n{logs}")
     former = os.environ.get("SLURM_CONF")
-    found = re.search(r"SLURM_CONF=(.+)", done.stdout)
-    assert found is not None
-    os.environ["SLURM_CONF"] = found[1]
+    result = re.search(r"SLURM_CONF=(.+)", done.stdout)
+    assert result is not None
+    os.environ["SLURM_CONF"] = result[1]
     yield folder
     subprocess.run(["bash", str(SCRIPT), "down", str(folder)], check=False)
     os.environ.pop("SLURM_CONF")

@@ -30,13 +30,13 @@ def sweep(folder: Path, *words: str) -> tuple[str, ...]:
 
 def records(folder: Path, models: Sequence[str], seeds: Sequence[int], words: Sequence[str]) -> list[str]:
     """metrics.csv of every run, and the metrics of its result."""
-    found = []
+    collected = []
     for model in models:
         for seed in seeds:
             run = folder_of(folder, *words, f"model={model}", f"seed={seed}")
             result = json.loads((run / "result.json").read_text())
-            found.append((run / "metrics.csv").read_text() + json.dumps(result["metrics"]))
-    return found
+            collected.append((run / "metrics.csv").read_text() + json.dumps(result["metrics"]))
+    return collected
 
 
 def held() -> list[list[str]]:
@@ -114,8 +114,8 @@ def test_preempted_and_cancelled_jobs_end_with_the_numbers_of_one_process(tmp_pa
     again = run_command("train.py", *sweep(tmp_path, *words, *ON_SLURM), timeout=400)
     assert again.returncode == 0, again.stderr
     assert again.stderr.count("finished before") == 1 and again.stderr.count("submitted: ") == 1
-    one = run_command("train.py", *sweep(tmp_path / "here", *words, "hydra/launcher=basic"), timeout=400)
-    assert one.returncode == 0, one.stderr
+    item = run_command("train.py", *sweep(tmp_path / "here", *words, "hydra/launcher=basic"), timeout=400)
+    assert item.returncode == 0, item.stderr
     runs = [records(folder, ["linear", "vanilla"], [0], LONGER) for folder in (tmp_path, tmp_path / "here")]
     assert runs[0] == runs[1]
 

@@ -278,8 +278,8 @@ CALLED = {
 @pytest.mark.parametrize("name", CALLED)
 def test_what_people_call_a_key_gets_the_right_one(name: str) -> None:
     (problem,) = problems(f"{name}=3")
-    said, _, others = problem.partition(f"=3: unknown key; nearest: {CALLED[name]}")
-    assert said == name.lstrip("+")
+    text, _, others = problem.partition(f"=3: unknown key; nearest: {CALLED[name]}")
+    assert text == name.lstrip("+")
     assert others[:2] in ("", "; ")
 
 
@@ -318,11 +318,11 @@ def problems(*argv: str) -> list[str]:
 def test_a_wrong_command_gets_its_message(command: str) -> None:
     """With one nearest word, then at most eight others; but for the models that can do something, which are the
     answer."""
-    found = problems(*words(command))
-    text = "\n".join(found)
+    messages = problems(*words(command))
+    text = "\n".join(messages)
     for part in WRONG[command]:
         assert part in text
-    for problem in found:
+    for problem in messages:
         for part in problem.partition("; models that can")[0].split("; "):
             assert part.count(", ") < 8
 
@@ -349,18 +349,18 @@ def test_no_number_is_without_a_bound() -> None:
 
 
 def test_all_problems_come_together_once() -> None:
-    found = problems(
+    messages = problems(
         "modle=linear", "backbone.n_heads=three", "task.splitt=x", "+foo=1", "model=linaer", "--bar", "seed=0,1"
     )
     starts = ["--bar", "model=linaer", "seed=0,1", "modle=linear", "task.splitt", "foo=1", "backbone.n_heads=three"]
-    assert len(found) == len(starts)
-    for problem, start in zip(found, starts, strict=True):
+    assert len(messages) == len(starts)
+    for problem, start in zip(messages, starts, strict=True):
         assert problem.startswith(start)
 
 
 def test_wrong_values_do_not_hide_impossible_pairs() -> None:
-    found = problems("train.batch_size=many", "model=vanilla", "model.ortho.weight=0.1")
-    assert [problem.partition(":")[0] for problem in found] == ["train.batch_size=many", "model.ortho.weight=0.1"]
+    messages = problems("train.batch_size=many", "model=vanilla", "model.ortho.weight=0.1")
+    assert [problem.partition(":")[0] for problem in messages] == ["train.batch_size=many", "model.ortho.weight=0.1"]
 
 
 def test_the_error_lists_all_problems() -> None:
@@ -406,9 +406,9 @@ def test_every_shipped_pair_passes() -> None:
     """But for a mechanism without a form that the task needs, which test_training.py looks at."""
     wrong = {}
     for model, task in PAIRS:
-        found = check_config(composed(model, task))
-        wrong[model, task] = [problem for problem in found if ", which a task of kind" not in problem]
-    assert {pair: found for pair, found in wrong.items() if found} == {}
+        messages = check_config(composed(model, task))
+        wrong[model, task] = [problem for problem in messages if ", which a task of kind" not in problem]
+    assert {pair: messages for pair, messages in wrong.items() if messages} == {}
 
 
 def assert_composed(pairs: Iterable[tuple[str, str]]) -> None:
@@ -441,16 +441,16 @@ def test_checked_gives_typed_objects() -> None:
 def test_mixed_models_say_which_class_lacks_what() -> None:
     groups = "[" + ",".join(f"{{share: 0.5, attention: {{_target_: {name}}}}}" for name in (LINEAR, SOFTMAX)) + "]"
     assert jobs_of([f"model.encoder={groups}"])[0]["model"]["decoder"][1]["attention"]["_target_"] == SOFTMAX
-    found = problems(f"model.encoder={groups}", "backbone.positions=relative")
-    assert found[0].startswith("backbone.positions=relative: not possible with LinearAttention")
+    messages = problems(f"model.encoder={groups}", "backbone.positions=relative")
+    assert messages[0].startswith("backbone.positions=relative: not possible with LinearAttention")
 
 
 def test_a_group_without_layers_is_not_judged() -> None:
     groups = f"[{{share: 0, attention: {{_target_: {LINEAR}}}}}, {{share: null, attention: {{_target_: {SOFTMAX}}}}}]"
     (job,) = jobs_of([f"model.encoder={groups}", "backbone.positions=relative"])
     assert [group["share"] for group in job["model"]["decoder"]] == [0, None]
-    found = problems(f"model.encoder={groups.replace('share: 0,', 'share: 1.0,').replace('null', '0.5')}")
-    assert found == ["model.encoder: shares [1.0,0.5] of its groups add up to 1.5; expected 1"]
+    messages = problems(f"model.encoder={groups.replace('share: 0,', 'share: 1.0,').replace('null', '0.5')}")
+    assert messages == ["model.encoder: shares [1.0,0.5] of its groups add up to 1.5; expected 1"]
     three = groups.replace("[{share: 0,", f"[{{share: 0.8, attention: {{_target_: {LINEAR}}}}}, {{share: 0.5,")
     assert "add up to 1.3 without the one that is null; expected at most 1" in problems(f"model.encoder={three}")[0]
 
@@ -466,18 +466,20 @@ def test_a_class_that_lacks_a_form_is_refused_where_it_is_needed(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "limited")
-    found = problems("model.cross._target_=limited.OneWay", "model.ortho.weight=0")
-    assert found[0].startswith(
+    messages = problems("model.cross._target_=limited.OneWay", "model.ortho.weight=0")
+    assert messages[0].startswith(
         "model.cross=OneWay: has no cross form, which a task of kind encoder_decoder needs there"
     )
-    assert {"linear", "vanilla"} <= set(found[0].partition("models that can: ")[2].split(", "))
-    found = problems("model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0")
-    assert [problem.partition(":")[0] for problem in found] == ["model.encoder.0.attention=OneWay"]
-    found = problems("model.encoder.0.attention._target_=limited.Parallel")
-    assert found[0].startswith("model.decoder.0.attention=Parallel: has no step form")
-    assert found[1].startswith("model.ortho.weight=0.01: Parallel (model linear_l2_ortho) has no orthogonality loss")
-    found = problems("task=sort_of_clevr", "model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0")
-    assert found[0].startswith("model.encoder.0.attention=OneWay: has no bidirectional form")
+    assert {"linear", "vanilla"} <= set(messages[0].partition("models that can: ")[2].split(", "))
+    messages = problems("model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0")
+    assert [problem.partition(":")[0] for problem in messages] == ["model.encoder.0.attention=OneWay"]
+    messages = problems("model.encoder.0.attention._target_=limited.Parallel")
+    assert messages[0].startswith("model.decoder.0.attention=Parallel: has no step form")
+    assert messages[1].startswith("model.ortho.weight=0.01: Parallel (model linear_l2_ortho) has no orthogonality loss")
+    messages = problems(
+        "task=sort_of_clevr", "model.encoder.0.attention._target_=limited.OneWay", "model.ortho.weight=0"
+    )
+    assert messages[0].startswith("model.encoder.0.attention=OneWay: has no bidirectional form")
 
 
 def test_values_are_applied_to_a_finished_run() -> None:
@@ -539,9 +541,9 @@ def test_an_option_that_costs_a_form_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("ATTNLAB_PLUGINS", "optional")
     overrides = ["model.cross._target_=optional.Sometimes", "model.ortho.weight=0"]
     check_command([*overrides, "+model.cross.shared=false"])
-    found = problems(*overrides, "+model.cross.shared=true")
-    assert len(found) == 1
-    assert found[0].startswith("model.cross=Sometimes: has no step form with shared=true, which a task of kind")
+    messages = problems(*overrides, "+model.cross.shared=true")
+    assert len(messages) == 1
+    assert messages[0].startswith("model.cross=Sometimes: has no step form with shared=true, which a task of kind")
     # A default costs what the same value costs where it is written.
-    found = problems("model.cross._target_=optional.Mostly", "model.ortho.weight=0")
-    assert found[0].startswith("model.cross=Mostly: has no step form with shared=true, which a task of kind")
+    messages = problems("model.cross._target_=optional.Mostly", "model.ortho.weight=0")
+    assert messages[0].startswith("model.cross=Mostly: has no step form with shared=true, which a task of kind")

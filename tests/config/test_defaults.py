@@ -136,9 +136,9 @@ def test_what_the_network_builder_offers_is_never_filled_in() -> None:
     assert {key.value for key in assigned["offers"].keys} <= {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}
     for model in MODELS:
         raw = plain(merged_yaml("model", model))
-        given = {path: node for path, _, node in attention_nodes(raw)}
+        inputs = {path: node for path, _, node in attention_nodes(raw)}
         for path, _, node in attention_nodes(completed(composed(model))["model"]):
-            added = node.keys() - given[path].keys()
+            added = node.keys() - inputs[path].keys()
             assert not added & {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}, (model, path)
 
 
@@ -181,8 +181,8 @@ def test_an_older_runs_configuration_is_completed_when_it_is_read(tmp_path: Path
      {"train": None, "model": {"normalization": "x", "encoder": {}, "decoder": "${.encoder}"}}],
 )  # fmt: skip
 def test_what_is_wrong_stays_as_it_is(broken: dict[str, Any]) -> None:
-    found = completed(broken)
-    assert {key: found[key] for key in broken if not isinstance(broken[key], dict)} == {
+    result = completed(broken)
+    assert {key: result[key] for key in broken if not isinstance(broken[key], dict)} == {
         key: value for key, value in broken.items() if not isinstance(value, dict)
     }
 
@@ -198,8 +198,8 @@ def test_decoder_and_cross_attention_are_optional(base: str, tmp_path: Path) -> 
         (job,) = check_command([f"task={task}", "model=mine"], tmp_path / "conf").jobs
         assert job.raw["model"]["decoder"] == job.raw["model"]["encoder"] and job.raw["model"]["cross"] is None
         assert job.folder.parts[-2] == "default"
-        own = {key: job.raw["model"][key] for key in ("name", "cross", "ortho")}
-        assert job.raw["model"] == compose_config([f"task={task}", "model=linear"])["model"] | own
+        separate = {key: job.raw["model"][key] for key in ("name", "cross", "ortho")}
+        assert job.raw["model"] == compose_config([f"task={task}", "model=linear"])["model"] | separate
     with pytest.raises(ConfigError) as error:
         check_command(["task=scan", "model=mine"], tmp_path / "conf")
     (problem,) = error.value.problems

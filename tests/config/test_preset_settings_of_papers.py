@@ -178,7 +178,7 @@ def attentions(job: dict[str, Any]) -> list[dict[str, Any]]:
 def test_language_models_have_the_settings_of_table_13(preset: str, number: int) -> None:
     job = jobs(preset)["transnormer_t1"]
     assert {row[0]: value_at(job, row[0]) for row in TABLE_13} == {row[0]: row[number] for row in TABLE_13}
-    layers = {name: one["backbone"]["n_layers"] for name, one in jobs(preset).items()}
+    layers = {name: item["backbone"]["n_layers"] for name, item in jobs(preset).items()}
     assert layers.pop("flash") == layers.pop("flash_quad") == (10, 24)[number - 1]
     assert set(layers.values()) == {TABLE_13[1][number]}
 
@@ -187,8 +187,8 @@ def test_attention_dropout_is_used_for_vanilla_attention_only() -> None:
     causal, masked = jobs("qin2022/table4_causal"), jobs("qin2022/table5_pretraining")
     halves = jobs("qin2022/table3_early_late", "model=qin2022/linear_then_vanilla,qin2022/vanilla_then_linear")
     assert {job["backbone"]["attention_dropout"] for job in causal.values()} == {0.0}
-    found = {name: job["backbone"]["attention_dropout"] for name, job in (masked | halves).items()}
-    assert found == {name: ATTENTION_DROPOUT.get(name, 0.0) for name in found} and len(found) == 10
+    collected = {name: job["backbone"]["attention_dropout"] for name, job in (masked | halves).items()}
+    assert collected == {name: ATTENTION_DROPOUT.get(name, 0.0) for name in collected} and len(collected) == 10
 
 
 def test_every_masked_table_takes_the_settings_that_depend_on_the_model() -> None:
@@ -247,26 +247,26 @@ def test_a_network_without_the_denominator_has_none() -> None:
 
 
 def test_long_range_arena_has_the_settings_of_appendix_e() -> None:
-    found = []
+    collected = []
     for job in jobs_of(["experiment=qin2022/table6_lra", "model=transnormer_t1", "seed=0"]):
-        found.append(
+        collected.append(
             (job["task"]["name"], job["train"]["batch_size"], job["optim"]["lr"], job["train"]["validate_every"])
         )
         backbone = job["backbone"]
         assert [backbone[key] for key in ("n_layers", "d_model", "n_heads", "d_feed_forward")] == [2, 64, 2, 85]
         assert job["model"]["feed_forward"] == "glu" and backbone["attention_dropout"] == 0.0
         assert job["train"]["max_steps"] == 50_000
-    assert found == APPENDIX_E
+    assert collected == APPENDIX_E
 
 
 def test_rows_from_skyformer_have_its_attentions() -> None:
     swept = text_of("qin2022/table6_lra")["hydra"]["sweeper"]["params"]["model"].split(",")
     chosen = [model for model in swept if model.rpartition("/")[2] in SKYFORMERS_CODE]
-    found = jobs("qin2022/table6_lra", "task=lra_text", "seed=0", f"model={','.join(chosen)}")
-    assert list(found) == list(SKYFORMERS_CODE)
+    result = jobs("qin2022/table6_lra", "task=lra_text", "seed=0", f"model={','.join(chosen)}")
+    assert list(result) == list(SKYFORMERS_CODE)
     for name, (dropout, options) in SKYFORMERS_CODE.items():
-        assert found[name]["backbone"]["attention_dropout"] == dropout, name
-        for node in attentions(found[name]):
+        assert result[name]["backbone"]["attention_dropout"] == dropout, name
+        for node in attentions(result[name]):
             assert {key: node[key] for key in options} == options, name
 
 
@@ -277,11 +277,11 @@ def test_counts_differ_from_the_published_by_what_the_header_says(
     """To the last printed digit; weights on the meta device have no numbers."""
     config = build(Config, jobs(f"qin2022/{preset}")[row])
     with torch.device("meta"):
-        own = count_parameters(build_network(config.backbone, config.model, OF_PRESET[preset]))
-    assert round((own + sum(differences)) / 1e6, 2) == published
+        separate = count_parameters(build_network(config.backbone, config.model, OF_PRESET[preset]))
+    assert round((separate + sum(differences)) / 1e6, 2) == published
 
 
-@pytest.mark.parametrize(("task", "preset"), [(task, preset) for task, found in PARK2024.items() for preset in found])
+@pytest.mark.parametrize(("task", "preset"), [(task, preset) for task, actual in PARK2024.items() for preset in actual])
 def test_park_and_kims_presets_have_the_settings_of_the_work_they_follow(task: str, preset: str) -> None:
     """Every job has them, whatever the preset sweeps but for the seed."""
     expected: dict[str, Any] = SORT_OF_CLEVR_OF_MITTAL_ET_AL
@@ -299,7 +299,7 @@ def test_park_and_kims_presets_have_the_settings_of_the_work_they_follow(task: s
             "optim.betas": [0.9, 0.999],
             "optim.schedule": "constant",
         }
-    found = jobs_of([f"experiment=park2024/{preset}", "seed=0"])
-    assert {job["task"]["name"] for job in found} == {task}
-    for job in found:
+    actual = jobs_of([f"experiment=park2024/{preset}", "seed=0"])
+    assert {job["task"]["name"] for job in actual} == {task}
+    for job in actual:
         assert {key: value_at(job, key) for key in expected} == expected

@@ -118,9 +118,9 @@ def test_a_model_in_a_folder_has_a_run_folder_by_its_name() -> None:
 
 def test_a_decoder_of_its_own_counts() -> None:
     softmax = "attnlab.attention.softmax.SoftmaxAttention"
-    own = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")
+    separate = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")
     both = tag(f"model.encoder.0.attention._target_={softmax}", "model.ortho.weight=0.02")
-    assert own == f"decoder.0.attention._target_={softmax}"
+    assert separate == f"decoder.0.attention._target_={softmax}"
     assert both == f"ortho.weight=0.02,encoder.0.attention._target_={softmax}"
 
 
@@ -229,10 +229,10 @@ def test_every_key_has_a_name_of_its_own() -> None:
         node[name] = "changed" if not isinstance(value, str) else value + "%/=,' +"
         if key.startswith(("task.name", "model.name", "task.label", "task.split", "task.length_cutoff")):
             continue
-        found = run_tag(changed)
-        assert found not in seen
-        assert not set(found) & set("/ '\"*?[]{}$\\:")
-        seen[found] = key
+        result = run_tag(changed)
+        assert result not in seen
+        assert not set(result) & set("/ '\"*?[]{}$\\:")
+        seen[result] = key
 
 
 def test_kinds_of_value_are_told_apart() -> None:

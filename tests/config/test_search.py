@@ -75,8 +75,8 @@ def test_a_search_of_no_jobs_is_refused(number: int) -> None:
 
 
 def test_sweepers_that_are_not_there_are_named() -> None:
-    said = {name: sweeper_problem(read_override(f"hydra/sweeper={name}", CONF), ["basic"]) for name in ("ax", "optun")}
-    assert said["ax"].startswith("hydra/sweeper=ax: not offered") and "nearest: optuna" in said["optun"]
+    text = {name: sweeper_problem(read_override(f"hydra/sweeper={name}", CONF), ["basic"]) for name in ("ax", "optun")}
+    assert text["ax"].startswith("hydra/sweeper=ax: not offered") and "nearest: optuna" in text["optun"]
     missing = sweeper_problem(read_override("hydra/sweeper=optuna", CONF), ["basic"])
     assert missing == (
         "hydra/sweeper=optuna: hydra-optuna-sweeper is not installed; pip install -e '.[optuna]' brings it"
@@ -110,13 +110,13 @@ def test_a_job_returns_its_validation_metric_and_a_failed_one_no_number(
     jobs = search_jobs.SearchJobs(Search(("optim.lr",), 4, ()), ["-m"], "maximize")
     assert jobs(OmegaConf.create(raw)) == 0.625
     assert jobs(OmegaConf.create(raw | {"optim": raw["optim"] | {"lr": -1}})) is None, "optuna takes nan for a mistake"
-    said = capsys.readouterr()
-    assert "[2/4] optim.lr=0.01, finished before\n[2/4] val/accuracy 62.5 %" in said.err
-    assert "optim.lr=-1: expected a number > 0" in said.err
+    printed = capsys.readouterr()
+    assert "[2/4] optim.lr=0.01, finished before\n[2/4] val/accuracy 62.5 %" in printed.err
+    assert "optim.lr=-1: expected a number > 0" in printed.err
     assert jobs.exit_code() == 2
-    said = capsys.readouterr().out
-    assert "val/accuracy 62.5 %" in said and "best of 1: optim.lr=0.01" in said and "99.0" not in said
-    assert f"report: {command_line('python report.py', f'runs={run_folder(raw).parent}')}\n" in said
+    printed = capsys.readouterr().out
+    assert "val/accuracy 62.5 %" in printed and "best of 1: optim.lr=0.01" in printed and "99.0" not in printed
+    assert f"report: {command_line('python report.py', f'runs={run_folder(raw).parent}')}\n" in printed
     other = search_jobs.SearchJobs(Search(("optim.lr",), 4, ()), ["-m"], "minimize")
     assert other(OmegaConf.create(raw)) is None and other.codes == [1]
 

@@ -117,13 +117,18 @@ def test_an_optional_argument_is_checked(package: str, value: Any, fits: bool, t
 
 def test_options_that_are_handed_on_are_arguments(package: str) -> None:
     """The keys of `Unpack[TypedDict]`, with the defaults of the base class; others than a TypedDict's are unknown."""
-    found = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Untyped")}
+    collected = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Untyped")}
     options = {"bias", "initialization", "orthogonality", "positions", "normalization", "chunk_size", "gain"}
     for name in ("Plain", "Written"):
-        assert found[name].arguments.keys() == {"d_model", "n_heads", *options}
-    assert found["Plain"].arguments["chunk_size"].default == 64 and found["Plain"].arguments["bias"].default is True
-    assert found["Plain"].arguments["gain"].annotation is float and not found["Plain"].arguments["gain"].required
-    assert list(found["Untyped"].arguments) == ["d_model", "n_heads"]
+        assert collected[name].arguments.keys() == {"d_model", "n_heads", *options}
+    assert (
+        collected["Plain"].arguments["chunk_size"].default == 64
+        and collected["Plain"].arguments["bias"].default is True
+    )
+    assert (
+        collected["Plain"].arguments["gain"].annotation is float and not collected["Plain"].arguments["gain"].required
+    )
+    assert list(collected["Untyped"].arguments) == ["d_model", "n_heads"]
 
 
 def test_targets_that_are_not_there(package: str) -> None:

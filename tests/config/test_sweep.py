@@ -38,8 +38,8 @@ def test_a_failed_job_does_not_stop_the_others(tmp_path: Path, capsys: pytest.Ca
 
     failing.unlink()
     assert train_main(["-m", *AXES, BASIC, *settings(tmp_path, *SWEEP)]) == 0
-    said = capsys.readouterr().out
-    assert "2 runs" in said and "finished" in said
+    printed = capsys.readouterr().out
+    assert "2 runs" in printed and "finished" in printed
     assert json.loads((failing / "status.json").read_text())["state"] == "finished"
     assert written == (finished / "result.json").stat().st_mtime_ns
 
@@ -67,9 +67,9 @@ def test_a_sweep_ends_with_its_folders_and_the_report_that_takes_its_words(
     for job in command.jobs:
         a_run(job.folder, job.raw)
     print_sweep(command.jobs, command.names, words=command.run_words)
-    said = capsys.readouterr().out
-    assert all(f"\n  {folder}\n" in said for folder in {job.folder.parent for job in command.jobs})
-    (line,) = re.findall("^report: python report.py (.*)$", said, flags=re.MULTILINE)
+    printed = capsys.readouterr().out
+    assert all(f"\n  {folder}\n" in printed for folder in {job.folder.parent for job in command.jobs})
+    (line,) = re.findall("^report: python report.py (.*)$", printed, flags=re.MULTILINE)
     for flag in ([], ["-m"]):
         assert report_main([*flag, *shlex.split(line), "figures=bars", "out=report"]) == 0
         report = json.loads(Path("report/report.json").read_text())
@@ -90,8 +90,8 @@ def test_a_refused_job_is_not_called_finished(tmp_path: Path, capsys: pytest.Cap
     config = folder_of(tmp_path, *SWEEP, "model=linear") / "config.yaml"
     config.write_text(config.read_text().replace("clip_norm: 5.0", "clip_norm: 4.0"))
     assert train_main(["-m", "seed=0,1", BASIC, *settings(tmp_path, *SWEEP, "model=linear")]) == 1
-    said = capsys.readouterr().out
-    assert "refused" in said and "1 finished, 1 not" in said
+    printed = capsys.readouterr().out
+    assert "refused" in printed and "1 finished, 1 not" in printed
 
 
 def test_jobs_on_the_same_data_share_it_and_leave_it_as_it_was(tmp_path: Path) -> None:

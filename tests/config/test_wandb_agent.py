@@ -54,14 +54,14 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any],
     with server() as arrived, monkeypatch.context() as around:
         there = {"WANDB_BASE_URL": arrived.url, "WANDB_API_KEY": "a" * 40, "WANDB_SWEEP_ID": "sweep123"}
         # set by the agent, and taken back here
-        own = dict.fromkeys(("WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_DIR"), "")
-        for name, value in (there | own).items():
+        separate = dict.fromkeys(("WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_DIR"), "")
+        for name, value in (there | separate).items():
             around.setenv(name, value)
-        for name in own:
+        for name in separate:
             del os.environ[name]
-        one = Agent(None, multiprocessing.Queue(), sweep_id="sweep123", count=1)
-        one._report_interval = 0
-        one.run()
+        item = Agent(None, multiprocessing.Queue(), sweep_id="sweep123", count=1)
+        item._report_interval = 0
+        item.run()
     return arrived
 
 
@@ -69,9 +69,9 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any],
 def test_a_run_of_an_agent_is_in_its_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained by the agent, and shown when another sweep asks for a run that is finished."""
     values = {"model": "linear", "optim.lr": 0.003, "train.max_epochs": None}
-    asked = "experiment=quickstart", "task.validation_share=0.1", "train.validate_every=200"
+    requested = "experiment=quickstart", "task.validation_share=0.1", "train.validate_every=200"
     words = [word for word in settings(tmp_path, "debug=smoke") if not word.startswith("logger=")]
-    raw = config_of(tmp_path, *asked, "debug=smoke", "model=linear", "optim.lr=0.003")
+    raw = config_of(tmp_path, *requested, "debug=smoke", "model=linear", "optim.lr=0.003")
     folder = RunFolder(run_folder(raw))
     arrived = agent(tmp_path, monkeypatch, values, *words)
     sent = arrived.runs["abc1234z"]
@@ -87,7 +87,7 @@ def test_a_run_of_an_agent_is_in_its_sweep(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("WANDB_RUN_ID", "xyz1234z")
     # in a process of its own, since wandb keeps the id of its first run
     line = [f"--{key}={value}" for key, value in values.items()]
-    done = run_command("train.py", *line, *asked, "logger=wandb_offline", *words)
+    done = run_command("train.py", *line, *requested, "logger=wandb_offline", *words)
     assert done.returncode == 0 and "finished before" in done.stdout, done.stderr
     [run] = (tmp_path / "runs" / "wandb").glob("offline-run-*-xyz1234z")
     summary = wandb_command("leet", "inspect", "--summary", "--json", str(next(run.glob("*.wandb"))))

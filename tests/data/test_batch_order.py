@@ -116,8 +116,8 @@ def test_a_window_sorts_by_length_and_shuffles_its_batches() -> None:
 
 def test_without_a_window_a_budget_keeps_the_order_of_examples() -> None:
     plain, budget = by_length([500], 500, 0), by_length([500], 20, 0, tokens=300)
-    found = np.concatenate([budget[k] for k in range(budget.batches_per_epoch)])
-    np.testing.assert_array_equal(found, plain[0])
+    result = np.concatenate([budget[k] for k in range(budget.batches_per_epoch)])
+    np.testing.assert_array_equal(result, plain[0])
 
 
 def test_a_budget_below_the_longest_example_names_it() -> None:

@@ -82,9 +82,9 @@ def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenso
     """Gradients through dropout of a batch in two pieces, recomputed and kept; devices that `checkpoint` sees."""
     seen = []
 
-    def watched(*given: Any, **options: Any) -> Any:
-        seen.extend(x.device for x in tree_leaves(given) if isinstance(x, Tensor))
-        return checkpoint(*given, **options)
+    def watched(*inputs: Any, **options: Any) -> Any:
+        seen.extend(x.device for x in tree_leaves(inputs) if isinstance(x, Tensor))
+        return checkpoint(*inputs, **options)
 
     monkeypatch.setattr(training_module, "checkpoint", watched)
     batch = pairs([(2, 3), (4, 1), (4, 7)]).batch(np.arange(3)).to(device)
@@ -93,7 +93,7 @@ def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenso
     def loss(piece: Batch) -> tuple[Tensor, Tensor]:
         return torch.dropout(weight, 0.5, train=True).sum() * piece.counts.sum(), weight.new_zeros(())
 
-    pieces, found = batch.pieces(14), []
+    pieces, result = batch.pieces(14), []
     assert len(pieces) == 2
     for recomputed in (True, False):
         torch.manual_seed(0)
@@ -102,8 +102,8 @@ def over_two_pieces(device: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenso
         else:
             counts = [piece.counts.sum() for piece in pieces]
             total = sum(count * loss(piece)[0] for count, piece in zip(counts, pieces, strict=True)) / sum(counts)
-        found.append(torch.autograd.grad(total, weight)[0])
-    return *found, seen
+        result.append(torch.autograd.grad(total, weight)[0])
+    return *result, seen
 
 
 def test_recomputed_pieces_drop_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +131,11 @@ def test_the_gradient_stays_that_of_the_whole(model: str) -> None:
     assert isinstance(batch, SequenceBatch) and len(batch.pieces(14)) > 2
     from support.model_cases import SPECS
 
-    found = []
+    collected = []
     for limit in (None, 14):
         module = TrainingModule(with_limit(config_of(model), limit), network, SPECS["scan"])
         loss = module.training_step(batch, 0)
-        found.append((loss.detach(), gradients(loss, network)))
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-12, atol=1e-12)
-    for name, value in found[0][1].items():
-        torch.testing.assert_close(value, found[1][1][name], rtol=1e-9, atol=1e-12, msg=name)
+        collected.append((loss.detach(), gradients(loss, network)))
+    torch.testing.assert_close(collected[0][0], collected[1][0], rtol=1e-12, atol=1e-12)
+    for name, value in collected[0][1].items():
+        torch.testing.assert_close(value, collected[1][1][name], rtol=1e-9, atol=1e-12, msg=name)

@@ -36,8 +36,8 @@ def test_training_is_deterministic_and_stops_where_no_pair_repeats(tokens: ByteP
     assert again.tokenizer.to_str() == tokens.tokenizer.to_str()
     again.save(tmp_path / "tokenizer.json")
     loaded = BytePair.load(tmp_path / "tokenizer.json")
-    for one, other in zip(loaded.encode(TEXTS), tokens.encode(TEXTS), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for item, other in zip(loaded.encode(TEXTS), tokens.encode(TEXTS), strict=True):
+        np.testing.assert_array_equal(item, other)
     assert len(BytePair.train([" ab ab"], 1000)) == 260 + 2
     assert len(BytePair.train(["ab ab"], 260)) == 260
 
@@ -93,13 +93,13 @@ def test_a_word_without_tokens_counts_for_its_neighbour() -> None:
 
 def given_tokenizer(path: Path) -> Tokenizer:
     """As others ship them: special tokens, a template, truncation and padding."""
-    found = Tokenizer.from_str(BytePair.train(TEXTS, 280).tokenizer.to_str())
-    found.add_special_tokens(["<s>", "<mask>"])
-    found.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 276)])
-    found.enable_truncation(3)
-    found.enable_padding(length=20)
-    found.save(str(path))
-    return found
+    result = Tokenizer.from_str(BytePair.train(TEXTS, 280).tokenizer.to_str())
+    result.add_special_tokens(["<s>", "<mask>"])
+    result.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 276)])
+    result.enable_truncation(3)
+    result.enable_padding(length=20)
+    result.save(str(path))
+    return result
 
 
 def test_of_a_given_tokenizer_only_the_pairs_are_used(tmp_path: Path, tokens: BytePair) -> None:

@@ -30,10 +30,10 @@ def prepared(tiny_data: Path, tmp_path: Path, task: str) -> Prepared:
     return prepare(make_task(config.task), config.paths)
 
 
-def assert_equal(found: Batch, expected: Batch, device: str) -> None:
-    assert type(found) is type(expected)
+def assert_equal(actual: Batch, expected: Batch, device: str) -> None:
+    assert type(actual) is type(expected)
     for name, value in expected.tensors().items():
-        other = vars(found)[name]
+        other = vars(actual)[name]
         assert (other.device.type, other.dtype, other.shape) == (device, value.dtype, value.shape), name
         assert torch.equal(other.cpu(), value), name
 
@@ -116,17 +116,17 @@ def test_a_run_with_its_data_on_the_device_is_the_same_run(
 ) -> None:
     """By length at that, so that both ways to a batch go through one order."""
     more = ("model=linear", "train.bucket_window=3", "train.batch_tokens=400")
-    found, folders = [], []
+    actual, folders = [], []
     for storage, options in (("host", ()), ("device", ("trainer.data_on_device=true", "trainer.workers=2"))):
         raw = raw_of(tiny_data, tmp_path / storage, "mathematics", *more, *options)
         assert run_job(raw, quiet=True) == 0
         folder = run_folder(raw)
         result = json.loads((folder / "result.json").read_text())
-        found.append((MetricsFile(folder / "metrics.csv").rows(), result["metrics"], result["padding_share"]))
+        actual.append((MetricsFile(folder / "metrics.csv").rows(), result["metrics"], result["padding_share"]))
         folders.append(folder.relative_to(tmp_path / storage))
     assert folders[0] == folders[1]
-    assert found[0] == found[1]
-    assert 0 < found[0][2] < 0.4
+    assert actual[0] == actual[1]
+    assert 0 < actual[0][2] < 0.4
     assert "trainer.workers=2 is not used: the data is on the device" in "".join(capfd.readouterr())
 
 

@@ -98,8 +98,8 @@ def test_a_plain_file_beside_its_gz_is_read_once_and_plain(tmp_path: Path) -> No
     plain = make(tmp_path, "folder", {"deep/a.txt": b"plain", "a.txt": b"plain"})
     for name in ("deep/a.txt.gz", "a.txt.gz"):
         (plain / name).write_bytes(gzip.compress(b"packed"))
-    found = [(name, file.read()) for name, _, file in Folder(plain).walk(lambda name: name.endswith("a.txt"))]
-    assert found == [("a.txt", b"plain"), ("deep/a.txt", b"plain")]
+    collected = [(name, file.read()) for name, _, file in Folder(plain).walk(lambda name: name.endswith("a.txt"))]
+    assert collected == [("a.txt", b"plain"), ("deep/a.txt", b"plain")]
 
 
 def test_a_gz_is_itself_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -416,9 +416,9 @@ def test_the_first_place_that_is_there_is_read(tmp_path: Path) -> None:
     for folder, name in ((downloads, "set.tar.gz"), (folders.data / "other", "set"), (folders.data, "set")):
         folder.mkdir(parents=True, exist_ok=True)
         make(folder, "tar.gz" if folder == downloads else "folder", {"a": str(folder).encode()}).rename(folder / name)
-        found = SOURCE.find(folders)
-        assert found is not None
-        assert found.path == folder / name
+        result = SOURCE.find(folders)
+        assert result is not None
+        assert result.path == folder / name
         assert SOURCE.open(folders).read(["a"]) == {"a": str(folder).encode()}
 
 

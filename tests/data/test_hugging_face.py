@@ -41,8 +41,8 @@ def loads(monkeypatch: pytest.MonkeyPatch, source: str | None) -> list[tuple[obj
 
     def load_dataset(*arguments: object, revision: str) -> dict[str, object]:
         calls.append((*arguments, revision, constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE))
-        found = {source: {"num_bytes": 1}} if source else None
-        return {"train": SimpleNamespace(info=SimpleNamespace(download_checksums=found))}
+        result = {source: {"num_bytes": 1}} if source else None
+        return {"train": SimpleNamespace(info=SimpleNamespace(download_checksums=result))}
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     return calls

@@ -25,10 +25,10 @@ def pairs(n: int = 200, pad_id: int = 0) -> SequencePairs:
 
 @given(length=st.integers(1, 100_000), longest=st.integers(1, 100_000))
 def test_lengths_grow_by_less_than_a_quarter_and_never_above_the_longest(length: int, longest: int) -> None:
-    found = round_length(length, max(length, longest))
-    assert length <= found < 1.25 * length + 1e-9 or found == length
-    assert found <= max(length, longest)
-    assert round_length(found, max(length, longest)) == found
+    result = round_length(length, max(length, longest))
+    assert length <= result < 1.25 * length + 1e-9 or result == length
+    assert result <= max(length, longest)
+    assert round_length(result, max(length, longest)) == result
 
 
 def test_few_lengths_are_left() -> None:
@@ -73,8 +73,8 @@ def test_pictures_stay_as_they_are() -> None:
 def test_padding_changes_no_loss(model: str) -> None:
     batch, network = pairs().batch(np.arange(12)), network_of(model, "scan").eval()
     objective = kind_of(SPECS["scan"]).loss
-    for found, expected in zip(objective(network, batch.padded((48, 80), 0)), objective(network, batch), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    for actual, expected in zip(objective(network, batch.padded((48, 80), 0)), objective(network, batch), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_the_loader_rounds_lengths_where_asked() -> None:

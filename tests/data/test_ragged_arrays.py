@@ -67,10 +67,10 @@ def test_rows_keep_every_token_and_pad_the_rest(sequences: list[list[int]], data
 @given(SEQUENCES, st.data())
 def test_a_slice_is_the_slice_of_the_list(sequences: list[list[int]], data: st.DataObject) -> None:
     ragged, part = Ragged.of(sequences), data.draw(st.slices(len(sequences)))
-    found = ragged[part]
-    assert [row.tolist() for row in found] == sequences[part] and found.values.dtype == ragged.values.dtype
-    assert found.offsets[0] == 0 and found.offsets[-1] == len(found.values)
-    assert found.values.base is not None or part.step not in (None, 1)
+    result = ragged[part]
+    assert [row.tolist() for row in result] == sequences[part] and result.values.dtype == ragged.values.dtype
+    assert result.offsets[0] == 0 and result.offsets[-1] == len(result.values)
+    assert result.values.base is not None or part.step not in (None, 1)
     assert [ragged[number - len(sequences)].tolist() for number in range(len(sequences))] == sequences
 
 

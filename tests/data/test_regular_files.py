@@ -81,5 +81,5 @@ def test_a_checkpoint_that_is_no_file(
     (run_folder(raw) / "result.json").unlink()
     for action in (lambda: evaluate_main([f"run={run_folder(raw)}"]), lambda: run_job(raw, quiet=True)):
         assert action() == 1
-        said = capsys.readouterr().err
-        assert "Traceback" not in said and "last.ckpt is " in said and "restore it from a copy" in said
+        printed = capsys.readouterr().err
+        assert "Traceback" not in printed and "last.ckpt is " in printed and "restore it from a copy" in printed

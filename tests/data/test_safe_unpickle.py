@@ -37,12 +37,12 @@ def holding(value: bytes) -> bytes:
 @settings(max_examples=50, deadline=None)
 @given(NESTED, ARRAYS, PROTOCOLS)
 def test_values_and_arrays_are_read_as_pickle_reads_them(value: object, array: np.ndarray, protocol: int) -> None:
-    found = read_pickle(pickle.dumps({"value": value, b"array": array, "turned": array.T}, protocol), "file")
-    assert type(found["value"]) is type(value)
-    assert found["value"] == value
+    actual = read_pickle(pickle.dumps({"value": value, b"array": array, "turned": array.T}, protocol), "file")
+    assert type(actual["value"]) is type(value)
+    assert actual["value"] == value
     for key, expected in (("array", array), ("turned", array.T)):
-        assert found[key].dtype == array.dtype
-        np.testing.assert_array_equal(found[key], expected)
+        assert actual[key].dtype == array.dtype
+        np.testing.assert_array_equal(actual[key], expected)
 
 
 @pytest.mark.parametrize("numpy", [b"numpy.core", b"numpy._core"])
@@ -51,9 +51,9 @@ def test_batches_of_every_writer_are_read(python: int, numpy: bytes) -> None:
     expected = {"batch_label": b"training batch 1 of 5", "labels": [6, 9], "filenames": [b"a.png", b"b.png"]}
     of_python3 = pickle.dumps({key.encode(): value for key, value in expected.items()} | {b"data": PIXELS}, 2)
     content = (BATCH if python == 2 else of_python3).replace(b"numpy._core", b"numpy.core")
-    found = read_pickle(content.replace(b"numpy.core", numpy), "file")
-    np.testing.assert_array_equal(found.pop("data"), PIXELS)
-    assert found == expected
+    actual = read_pickle(content.replace(b"numpy.core", numpy), "file")
+    np.testing.assert_array_equal(actual.pop("data"), PIXELS)
+    assert actual == expected
 
 
 class Hostile:

@@ -38,8 +38,8 @@ def test_val_is_a_part_of_train_and_the_tests_stay(make: type[SequenceTask], tmp
     val = set(parts["val"])
     assert list(parts) == ["train", "val", *list(whole)[1:]]
     # both in their former order
-    assert [one for one in whole["train"] if one not in val] == parts["train"]
-    assert [one for one in whole["train"] if one in val] == parts["val"]
+    assert [item for item in whole["train"] if item not in val] == parts["train"]
+    assert [item for item in whole["train"] if item in val] == parts["val"]
     assert len(val) == round(0.1 * len(whole["train"]))
     assert {name: parts[name] for name in list(whole)[1:]} == {name: whole[name] for name in list(whole)[1:]}
 
@@ -97,7 +97,7 @@ def test_the_longest_examples_validate_and_the_tests_stay(tmp_path: Path) -> Non
     assert whole["test/ood"].lengths.min() == 27
     former = whole["train"].identities()
     assert train.identities() == [
-        one for one, long in zip(former, whole["train"].lengths > 22, strict=True) if not long
+        item for item, long in zip(former, whole["train"].lengths > 22, strict=True) if not long
     ]
     assert sorted(train.identities() + val.identities()) == sorted(former)
     for name in ("test/iid", "test/ood"):
@@ -128,8 +128,8 @@ sizes_of_pairs = np.array([1, 1, 2, 2, 2, 2, 3, 3, 3, 4])
 
 @pytest.mark.parametrize(("share", "cut"), [(0.1, 3), (0.39, 3), (0.4, 2), (0.8, 1), (0.99, 1)])
 def test_whole_sizes_are_set_aside_as_far_as_the_share_holds_them(share: float, cut: int) -> None:
-    train, val, found = longest_aside(PAIRS, share, sizes_of_pairs)
-    assert found == cut
+    train, val, result = longest_aside(PAIRS, share, sizes_of_pairs)
+    assert result == cut
     assert [len(train), len(val)] == [np.sum(sizes_of_pairs <= cut), np.sum(sizes_of_pairs > cut)]
 
 

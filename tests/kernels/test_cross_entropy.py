@@ -42,13 +42,13 @@ def test_loss_and_gradients_are_those_of_torch(positions: int, vocabulary: int, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_entropy, "CHUNK", chunk)
         loss = chunked_cross_entropy(hidden, weight, bias, targets)
-        found = torch.autograd.grad(3 * loss, (hidden, weight, bias))
+        gradients = torch.autograd.grad(3 * loss, (hidden, weight, bias))
         each, right = token_losses(hidden, weight, bias, targets)
     logits = F.linear(hidden, weight, bias)
     expected = F.cross_entropy(logits, targets)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
-    for one, other in zip(found, torch.autograd.grad(3 * expected, (hidden, weight, bias)), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    for item, other in zip(gradients, torch.autograd.grad(3 * expected, (hidden, weight, bias)), strict=True):
+        torch.testing.assert_close(item, other, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(each.mean().double(), expected.detach(), rtol=1e-5, atol=1e-6)
     assert right.tolist() == (logits.argmax(-1) == targets).tolist()
 
@@ -57,8 +57,8 @@ def test_gradients_of_some_inputs_alone() -> None:
     hidden, weight, bias, targets = drawn(5, 4)
     loss = chunked_cross_entropy(hidden.detach(), weight, bias.detach(), targets)
     expected = F.cross_entropy(F.linear(hidden, weight, bias), targets)
-    (found,) = torch.autograd.grad(loss, [weight])
-    torch.testing.assert_close(found, torch.autograd.grad(expected, [weight])[0], rtol=1e-10, atol=1e-12)
+    (gradients,) = torch.autograd.grad(loss, [weight])
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected, [weight])[0], rtol=1e-10, atol=1e-12)
     assert not chunked_cross_entropy(hidden.detach(), weight.detach(), bias.detach(), targets).requires_grad
 
 
@@ -80,10 +80,10 @@ def test_only_scored_places_count() -> None:
     loss = chunked_cross_entropy(spread[0], weight, bias, *spread[1:])
     expected = F.cross_entropy(F.linear(hidden[scored], weight, bias), targets[scored])
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
-    found = torch.autograd.grad(loss, (hidden, weight, bias))
-    for one, other in zip(found, torch.autograd.grad(expected, (hidden, weight, bias)), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
-    assert not found[0][~scored].any()
+    gradients = torch.autograd.grad(loss, (hidden, weight, bias))
+    for item, other in zip(gradients, torch.autograd.grad(expected, (hidden, weight, bias)), strict=True):
+        torch.testing.assert_close(item, other, rtol=1e-10, atol=1e-12)
+    assert not gradients[0][~scored].any()
 
 
 def test_nothing_to_score_costs_nothing() -> None:
@@ -91,7 +91,7 @@ def test_nothing_to_score_costs_nothing() -> None:
     loss = chunked_cross_entropy(hidden, weight, bias, targets)
     loss.backward()
     assert loss.item() == 0 and not weight.grad.any()
-    assert [len(found) for found in token_losses(hidden, weight, bias, targets)] == [0, 0]
+    assert [len(result) for result in token_losses(hidden, weight, bias, targets)] == [0, 0]
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
@@ -101,8 +101,8 @@ def test_half_precision_stays_close(scale: float) -> None:
     expected = F.cross_entropy(F.linear(hidden, weight, bias), targets)
     with torch.autocast("cpu", torch.bfloat16):
         loss = chunked_cross_entropy(hidden, weight, bias, targets)
-    found = torch.autograd.grad(loss, (hidden, weight, bias))
+    gradients = torch.autograd.grad(loss, (hidden, weight, bias))
     assert math.isclose(loss.item(), expected.item(), rel_tol=0.02)
-    for one, other in zip(found, torch.autograd.grad(expected, (hidden, weight, bias)), strict=True):
-        assert one.dtype == torch.float32
-        assert (one - other).norm() < 0.1 * other.norm()
+    for item, other in zip(gradients, torch.autograd.grad(expected, (hidden, weight, bias)), strict=True):
+        assert item.dtype == torch.float32
+        assert (item - other).norm() < 0.1 * other.norm()

@@ -15,7 +15,7 @@ def test_rows_and_their_gradients_are_those_of_gather() -> None:
     for lead, n_rows, n_chosen in (((2, 3), 5, 8), ((4,), 1, 2), ((2, 1, 3), 4, 0)):
         x, index = draw(*lead, n_rows, 6).requires_grad_(), torch.randint(n_rows, (*lead, n_chosen))
         weights = draw(*lead, n_chosen, 6)
-        found = rows_at(x, index)
-        assert torch.equal(found, by_gather(x, index))
-        slopes = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (found, by_gather(x, index))]
+        result = rows_at(x, index)
+        assert torch.equal(result, by_gather(x, index))
+        slopes = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (result, by_gather(x, index))]
         torch.testing.assert_close(*slopes)

@@ -14,9 +14,9 @@ from attnlab.kernels.fused_attention import fused_attention
 
 @pytest.mark.parametrize("keep", [None, masks([5, 2, 1, 3, 4, 5, 2], 5)[:, None, None], masks([3], 5)[:, None, None]])
 def test_a_batch_that_is_too_large_goes_in_parts(keep: Tensor | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = [draw(7, 2, 5, 4).requires_grad_() for _ in range(3)]
-    whole = fused_attention(*given, keep, keep is None, 0.0)
-    slopes = torch.autograd.grad(whole.square().sum(), given)
+    inputs = [draw(7, 2, 5, 4).requires_grad_() for _ in range(3)]
+    whole = fused_attention(*inputs, keep, keep is None, 0.0)
+    slopes = torch.autograd.grad(whole.square().sum(), inputs)
     sizes, fused = [], torch.nn.functional.scaled_dot_product_attention
 
     def counted(q: Tensor, *args, **options) -> Tensor:
@@ -25,10 +25,10 @@ def test_a_batch_that_is_too_large_goes_in_parts(keep: Tensor | None, monkeypatc
 
     monkeypatch.setattr(kernel, "LARGEST", {"cpu": 3})
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
-    parts = fused_attention(*given, keep, keep is None, 0.0)
+    parts = fused_attention(*inputs, keep, keep is None, 0.0)
     assert sizes == [3, 3, 1]
     torch.testing.assert_close(parts, whole)
-    torch.testing.assert_close(torch.autograd.grad(parts.square().sum(), given), slopes)
+    torch.testing.assert_close(torch.autograd.grad(parts.square().sum(), inputs), slopes)
 
 
 def test_the_kernel_of_cudnn_is_off_wherever_attention_is_computed() -> None:

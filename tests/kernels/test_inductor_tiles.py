@@ -58,10 +58,10 @@ def test_without_a_place_for_the_guard_there_are_no_vector_instructions(
     try:
         assert cpu_options() == NO_VECTORS
         config = checked(config_of(tmp_path, *SMALL_SCAN, "model=linear", "trainer.compile=true"))
-        (said,) = speed_notes(config, torch.device("cpu"))
+        (text,) = speed_notes(config, torch.device("cpu"))
     finally:
         unguarded.undo()
-    assert "compiled without them" in said and "trainer.compile=false" in said
+    assert "compiled without them" in text and "trainer.compile=false" in text
     assert speed_notes(config, torch.device("cuda")) == []
 
 

@@ -23,9 +23,9 @@ def one_dnn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls = []
     product = linear_map._product
 
-    def counted(*given: Tensor | None) -> Tensor:
+    def counted(*inputs: Tensor | None) -> Tensor:
         calls.append(1)
-        return product(*given)
+        return product(*inputs)
 
     monkeypatch.setattr(linear_map, "FASTER_HERE", True)
     monkeypatch.setattr(linear_map, "FEWEST_PRODUCTS", 0)
@@ -35,10 +35,10 @@ def one_dnn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def results(function: object, x: Tensor, weight: Tensor, bias: Tensor | None, grad: Tensor) -> list[Tensor]:
     """The result of a linear map and its gradients."""
-    given = [None if one is None else one.detach().requires_grad_() for one in (x, weight, bias)]
-    out = function(*given)
+    inputs = [None if item is None else item.detach().requires_grad_() for item in (x, weight, bias)]
+    out = function(*inputs)
     out.backward(grad)
-    return [out.detach(), *(one.grad for one in given if one is not None)]
+    return [out.detach(), *(item.grad for item in inputs if item is not None)]
 
 
 @needs_one_dnn
@@ -73,8 +73,8 @@ def test_the_operator_of_compiled_steps_has_a_gradient(with_bias: bool) -> None:
     operator = torch.ops.attnlab.linear
     torch.library.opcheck(operator.default, (x, weight, bias))
     grad = torch.randn(3, 6, 4)
-    given = x, weight, bias, grad
-    torch.testing.assert_close(results(operator, *given), results(F.linear, *given))
+    inputs = x, weight, bias, grad
+    torch.testing.assert_close(results(operator, *inputs), results(F.linear, *inputs))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -91,11 +91,11 @@ def test_joined_projections_equal_single_ones(monkeypatch: pytest.MonkeyPatch) -
     maps, x = [LinearMap(6, width, bias=True).double() for width in (6, 6, 6)], torch.randn(2, 5, 6).double()
     together = joined(x, maps)
     assert together is not None
-    torch.testing.assert_close(together, torch.cat([one(x) for one in maps], dim=-1))
-    for heads, one in zip(projected_heads(x, maps, 3), maps, strict=True):
-        torch.testing.assert_close(heads, one(x).unflatten(-1, (3, 2)).transpose(1, 2))
+    torch.testing.assert_close(together, torch.cat([item(x) for item in maps], dim=-1))
+    for heads, item in zip(projected_heads(x, maps, 3), maps, strict=True):
+        torch.testing.assert_close(heads, item(x).unflatten(-1, (3, 2)).transpose(1, 2))
     assert joined(x, [*maps, LinearMap(6, 6, bias=False).double()]) is None
-    maps[1].register_forward_hook(lambda *given: None)
+    maps[1].register_forward_hook(lambda *inputs: None)
     assert joined(x, maps) is None
 
 
@@ -110,7 +110,7 @@ def test_a_projection_whose_call_is_replaced_or_watched_is_called(monkeypatch: p
         hooks.register_module_full_backward_hook,
         hooks.register_module_full_backward_pre_hook,
     ):
-        handle = register(lambda *given: None)
+        handle = register(lambda *inputs: None)
         try:
             assert joined(x, maps) is None
         finally:

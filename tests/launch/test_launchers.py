@@ -38,17 +38,17 @@ Calls = list[tuple[str, int]]
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Records the runs, as (model, seed), without training them."""
-    found: Calls = []
+    collected: Calls = []
 
     def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
         assert quiet and not label
-        found.append((job.typed.model.name, job.typed.seed))
+        collected.append((job.typed.model.name, job.typed.seed))
         return {"vanilla": 143, "linear_l2": 1}.get(job.typed.model.name, 0)
 
     monkeypatch.setattr(job_module, "run_job", run_job)
     monkeypatch.setattr(console_summary, "print_sweep", lambda *_, **__: 0)
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    return found
+    return collected
 
 
 def sweep(folder: Path, models: str) -> int:
@@ -183,8 +183,8 @@ def test_jobs_run_in_processes_without_being_asked(tmp_path: Path) -> None:
     assert alone.returncode == 0, alone.stderr
     other = folder_of(tmp_path / "alone", *small, "model=linear", "seed=2")
     for name in ("metrics.csv", "config.yaml"):
-        one, two = ((folder / name).read_text() for folder in (files[2].parent, other))
-        assert one == two.replace(str(tmp_path / "alone"), str(tmp_path)), name
+        item, two = ((folder / name).read_text() for folder in (files[2].parent, other))
+        assert item == two.replace(str(tmp_path / "alone"), str(tmp_path)), name
 
 
 @pytest.mark.slow
@@ -195,8 +195,8 @@ def test_processes_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
     for folder in folders[:2]:
         wait_for_step(folder / "metrics.csv", 3, process)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+    _, text = process.communicate(timeout=60)
+    assert process.returncode == 130, text
     assert [(folder / "last.ckpt").exists() for folder in folders] == [True, True, False]
     for folder in folders[:2]:
         status = json.loads((folder / "status.json").read_text())

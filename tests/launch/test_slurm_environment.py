@@ -68,9 +68,9 @@ def test_variables_of_lightning_change_no_run(
     raw = config_of(tmp_path, *SMALL)
     assert run_job(raw, quiet=False) == 0
     assert MetricsFile(run_folder(raw) / "metrics.csv").rows() == MetricsFile(elsewhere / "metrics.csv").rows()
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     names = "PL_TRAINER_FAST_DEV_RUN, PL_TRAINER_LIMIT_TRAIN_BATCHES, PL_TRAINER_OVERFIT_BATCHES"
-    assert f"note: not used: {names}; the configuration alone decides" in said.out + said.err
+    assert f"note: not used: {names}; the configuration alone decides" in printed.out + printed.err
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -62,8 +62,11 @@ def queued(job: str = "", name: str = "attnlab", task: int = 0) -> Queued:
 
 
 def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
-    assert [(one.name, one.minutes, one.gpus) for one in chosen_partitions(None)] == [("gpu", 720, True)]
-    assert [one.minutes for one in chosen_partitions("cpu,short,free")] == [2880, 30, None]
+    assert [
+        (chosen_partition.name, chosen_partition.minutes, chosen_partition.gpus)
+        for chosen_partition in chosen_partitions(None)
+    ] == [("gpu", 720, True)]
+    assert [chosen_partition.minutes for chosen_partition in chosen_partitions("cpu,short,free")] == [2880, 30, None]
     assert minutes_of("1:30") == 1 and minutes_of("01:30:00") == 90
     with pytest.raises(SlurmError, match="=gpus: there is no partition gpus; nearest: gpu; here are cpu, gpu, "):
         chosen_partitions("gpus")
@@ -71,33 +74,33 @@ def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
 
 def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: list[str], tmp_path: Path) -> None:
     words = settings(tmp_path, *SWEEP, *BRIEF_SCAN)
-    given = check_command([word for word in words if word != "trainer=cpu"])
-    tasks = job_tasks(given)
-    wanted = SlurmSubmission(given.launcher, tmp_path)
+    command = check_command([word for word in words if word != "trainer=cpu"])
+    tasks = job_tasks(command)
+    wanted = SlurmSubmission(command.launcher, tmp_path)
     arrays = wanted.arrays(tasks)
     assert [len(array) for array in arrays] == [4, 2, 4, 2], "an array for each model, of four tasks at most"
-    found = wanted.parameters(tasks[0])
-    assert found["job_name"] == "attnlab-scan-linear"
-    assert (found["time"], found["gpus_per_node"]) == (720, 1)
-    assert "name" not in found
+    result = wanted.parameters(tasks[0])
+    assert result["job_name"] == "attnlab-scan-linear"
+    assert (result["time"], result["gpus_per_node"]) == (720, 1)
+    assert "name" not in result
     for options, time, gpus in (
         ({"partition": "cpu,free"}, 1440, None),
         ({"partition": "short", "gres": "gpu:1"}, 30, None),
         ({"timeout_min": 7, "gpus_per_node": 2}, 7, 2),
     ):
-        found = SlurmSubmission(given.launcher | options, tmp_path).parameters(tasks[0])
-        assert (found["time"], found.get("gpus_per_node")) == (time, gpus)
+        result = SlurmSubmission(command.launcher | options, tmp_path).parameters(tasks[0])
+        assert (result["time"], result.get("gpus_per_node")) == (time, gpus)
     on_cpu = check_command(words)
     assert "gpus_per_node" not in wanted.resources(on_cpu.jobs[0].typed)
     every = check_command([*words, "trainer.device=auto", "trainer.devices=auto"]).jobs[0].typed
     for gres, number in (("gpu:a100:4", 4), ("gpu:2,shard:8", 2), ("gpu", 1), ("shard:8", 1)):
-        asking = SlurmSubmission(given.launcher | {"gres": gres}, tmp_path)
+        asking = SlurmSubmission(command.launcher | {"gres": gres}, tmp_path)
         assert asking.resources(every) == {"nodes": 1, "ntasks_per_node": number, "cpus_per_task": 1}
-    mixed = SlurmSubmission(given.launcher | {"partition": "cpu,gpu"}, tmp_path)
+    mixed = SlurmSubmission(command.launcher | {"partition": "cpu,gpu"}, tmp_path)
     assert "gpus_per_node" not in mixed.resources(every) and "gpu alone has GPUs" in mixed.gpu_note()
     assert not wanted.gpu_note()
     with pytest.raises(SlurmError, match="signal_delay_s=1800: jobs of 30 min may be stopped when they start"):
-        SlurmSubmission(given.launcher | {"partition": "short", "signal_delay_s": 1800}, tmp_path)
+        SlurmSubmission(command.launcher | {"partition": "short", "signal_delay_s": 1800}, tmp_path)
 
 
 def test_jobs_ask_for_cores_and_memory_of_their_own(
@@ -107,8 +110,8 @@ def test_jobs_ask_for_cores_and_memory_of_their_own(
 
     def asked(*words: str) -> dict[str, Any]:
         plain = [word for word in settings(tmp_path, *SWEEP, *BRIEF_SCAN) if word not in ("trainer=cpu", THREAD)]
-        given = check_command([*plain, *words])
-        return SlurmSubmission(given.launcher, tmp_path).parameters(job_tasks(given)[0])
+        checked_command = check_command([*plain, *words])
+        return SlurmSubmission(checked_command.launcher, tmp_path).parameters(job_tasks(checked_command)[0])
 
     assert asked()["cpus_per_task"] == CORES_BESIDE_GPU and asked("trainer.device=cpu")["cpus_per_task"] == 1
     assert asked("trainer.threads=3", "trainer.workers=2")["cpus_per_task"] == 5
@@ -138,13 +141,13 @@ def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
     sbatch: Path, slurm: list[str], tmp_path: Path
 ) -> None:
     words = settings(tmp_path, *SWEEP, *BRIEF_SCAN, "hydra.launcher.mem_gb=16")
-    given = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
-    tasks = job_tasks(given)[:3]
+    command = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
+    tasks = job_tasks(command)[:3]
     for task in tasks:
         task.folder.mkdir(parents=True)
-    found = SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
-    assert [one.job for one in found] == ["17_0", "17_1", "17_2"]
-    assert [one.log.name for one in found] == ["17_0_0_log.out", "17_1_0_log.out", "17_2_0_log.out"]
+    result = SlurmSubmission(command.launcher, tmp_path / "logs").submit(tasks)
+    assert [item.job for item in result] == ["17_0", "17_1", "17_2"]
+    assert [item.log.name for item in result] == ["17_0_0_log.out", "17_1_0_log.out", "17_2_0_log.out"]
     text = sbatch.read_text()
     lines = ("mem=16GB", "array=0-2%3", "partition=cpu", "time=1440", "requeue", "job-name=attnlab-scan-linear")
     assert not [line for line in lines if f"#SBATCH --{line}\n" not in text]
@@ -157,22 +160,22 @@ def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
 def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted(
     sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
-    tasks = job_tasks(given)[:2]
+    command = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
+    tasks = job_tasks(command)[:2]
     for task in tasks:
         task.folder.mkdir(parents=True)
 
-    def killed(*given: Any, **options: Any) -> None:
+    def killed(*command: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("submitit.core.utils.JobPaths.move_temporary_file", killed)
     with pytest.raises(KeyboardInterrupt):
-        SlurmSubmission(given.launcher, tmp_path / "logs").submit(tasks)
+        SlurmSubmission(command.launcher, tmp_path / "logs").submit(tasks)
     mark = json.loads((tasks[0].folder / FILE).read_text())["mark"]
     there = SlurmJob("RUNNING", 0, "None", "node1", "attnlab-scan-linear", mark)
     held = {"18": there, "17_1": there, "16_1": replace(there, comment="attnlab-00")}
-    found = queued_job(tasks[1].folder, "here", held)
-    assert found is not None and found.job == "17_1" and found.log.name == "17_1_0_log.out"
+    result = queued_job(tasks[1].folder, "here", held)
+    assert result is not None and result.job == "17_1" and result.log.name == "17_1_0_log.out"
     assert queued_job(tasks[1].folder, "here", {"18_0": there}) is None
 
 
@@ -194,8 +197,8 @@ def test_questions_to_slurm_are_not_filtered_by_variables_of_the_user(
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("SQUEUE_STATES", "R")
-    said = slurm_commands.answer("squeue")
-    assert "PATH=" in said and "SQUEUE_STATES" not in said
+    text = slurm_commands.answer("squeue")
+    assert "PATH=" in text and "SQUEUE_STATES" not in text
 
 
 def test_the_command_that_cancels_names_the_tasks_alone() -> None:
@@ -205,8 +208,8 @@ def test_the_command_that_cancels_names_the_tasks_alone() -> None:
 def test_what_is_wrong_of_all_that_sbatch_writes() -> None:
     unknown = "sbatch: unrecognized option '--nonsens=4G'\nTry \"sbatch --help\" for more information\n"
     refused = "sbatch: error: Batch job submission failed: Invalid qos specification\n"
-    found = [slurm_commands.complaint(text) for text in (unknown, refused, "")]
-    assert found == ["unrecognized option '--nonsens=4G'", "Invalid qos specification", "it gives no reason"]
+    collected = [slurm_commands.complaint(text) for text in (unknown, refused, "")]
+    assert collected == ["unrecognized option '--nonsens=4G'", "Invalid qos specification", "it gives no reason"]
 
 
 def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path: Path) -> None:
@@ -229,19 +232,19 @@ def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path:
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
     """Jobs that were submitted; they run in this process when they are waited for."""
-    found: list[Any] = []
+    collected: list[Any] = []
 
     def submit(self: SlurmSubmission, tasks: Any) -> list[wait_for_jobs.Awaited]:
-        found.extend(tasks)
-        return [wait_for_jobs.Awaited(task, str(len(found)), self.folder / "log") for task in tasks]
+        collected.extend(tasks)
+        return [wait_for_jobs.Awaited(task, str(len(collected)), self.folder / "log") for task in tasks]
 
     def wait(awaited: Any) -> None:
-        for one in awaited:
-            one.task.run()
+        for item in awaited:
+            item.task.run()
 
     monkeypatch.setattr(submission.SlurmSubmission, "submit", submit)
     monkeypatch.setattr(cluster_module, "wait_for_jobs", wait)
-    return found
+    return collected
 
 
 def test_what_is_finished_or_in_the_queue_is_not_submitted(
@@ -255,14 +258,14 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     record_queued(waiting, queued("9"))
     slurm.append(in_queue("9", "PENDING"))
     assert train_main(["-m", *words, "seed=0,1,2", "hydra/launcher=submitit_slurm"]) == 0
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert [task.name for task in submitted] == ["seed=2"]
     assert (
-        "[1/3] seed=0, finished before" in said
-        and "[2/3] seed=1, in the queue already (job 9, with other options" in said
+        "[1/3] seed=0, finished before" in printed
+        and "[2/3] seed=1, in the queue already (job 9, with other options" in printed
     )
-    assert "for the new ones: scancel 9, then repeat the command)" in said
-    assert "submitted: 1 run as attnlab-scan-linear, job 1" in said
+    assert "for the new ones: scancel 9, then repeat the command)" in printed
+    assert "submitted: 1 run as attnlab-scan-linear, job 1" in printed
 
 
 def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
@@ -278,9 +281,9 @@ def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
     monkeypatch.setattr(SlurmSubmission, "submit", limited)
     words = settings(tmp_path, *BRIEF_SCAN, "train.max_steps=2", "model=linear,vanilla")
     assert train_main(["-m", *words, "hydra/launcher=submitit_slurm"]) == 1
-    said = capsys.readouterr()
-    assert "note: Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit; waiting for those in the queue" in said.err
-    assert "model=vanilla: not started" in said.out and "1 finished, 1 not" in said.out
+    printed = capsys.readouterr()
+    assert "note: Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit; waiting for those in the queue" in printed.err
+    assert "model=vanilla: not started" in printed.out and "1 finished, 1 not" in printed.out
 
 
 def test_news_of_jobs_are_told_once(
@@ -291,16 +294,16 @@ def test_news_of_jobs_are_told_once(
     folder.create()
     folder.set_status("running", step=70)
     task = job_tasks(SimpleNamespace(jobs=[job], names=["seed=0"]))[0]
-    told = [SlurmJob("PENDING", 0, "QOSLimit", ""), SlurmJob("RUNNING", 0, "None", "node1")]
-    told += [SlurmJob("PENDING", 1, "BeginTime", ""), SlurmJob("RUNNING", 1, "None", "node2")]
-    seen: list[Any] = [told[0], told[0], told[1], SlurmError("no answer"), *told[2:]]
+    reported = [SlurmJob("PENDING", 0, "QOSLimit", ""), SlurmJob("RUNNING", 0, "None", "node1")]
+    reported += [SlurmJob("PENDING", 1, "BeginTime", ""), SlurmJob("RUNNING", 1, "None", "node2")]
+    seen: list[Any] = [reported[0], reported[0], reported[1], SlurmError("no answer"), *reported[2:]]
     answers = iter(seen)
 
     def held() -> Mapping[str, SlurmJob]:
-        found = next(answers, None)
-        if isinstance(found, SlurmError):
-            raise found
-        return {} if found is None else {"17": found}
+        answer = next(answers, None)
+        if isinstance(answer, SlurmError):
+            raise answer
+        return {} if answer is None else {"17": answer}
 
     monkeypatch.setattr(wait_for_jobs, "held_jobs", held)
     monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
@@ -322,8 +325,8 @@ def test_news_of_jobs_are_told_once(
 def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
-    tasks = job_tasks(given)
+    command = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
+    tasks = job_tasks(command)
     now = [0.0]
     monkeypatch.setattr(wait_for_jobs.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
@@ -339,8 +342,8 @@ def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
 
 
 def test_a_dependency_that_never_comes_is_told() -> None:
-    found = [wait_for_jobs._is_expected(reason) for reason in ("Dependency", "", "Nodes required for job are DOWN")]
-    assert all(found) and not wait_for_jobs._is_expected("DependencyNeverSatisfied")
+    collected = [wait_for_jobs._is_expected(reason) for reason in ("Dependency", "", "Nodes required for job are DOWN")]
+    assert all(collected) and not wait_for_jobs._is_expected("DependencyNeverSatisfied")
 
 
 def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,13 +415,13 @@ def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:
 def test_a_file_system_without_locks_is_refused(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def flock(*given: Any) -> None:
+    def flock(*inputs: Any) -> None:
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("fcntl.flock", flock)
     assert run_job(config_of(tmp_path, *BRIEF_SCAN, "model=linear"), quiet=True) == 1
-    said = capsys.readouterr().err
-    assert "has no locks (flock)" in said and "set paths.runs to another file system" in said
+    printed = capsys.readouterr().err
+    assert "has no locks (flock)" in printed and "set paths.runs to another file system" in printed
     with pytest.raises(NoLocks, match="set ATTNLAB_DATA and ATTNLAB_CACHE"), exclusive(tmp_path / "data.lock", "data"):
         pass
 
@@ -452,9 +455,9 @@ def test_without_slurm_a_sentence_says_what_else_there_is(
         "cluster, or use hydra/launcher=joblib, which needs no Slurm\n"
     )
     assert train_main([*words, "--plan"]) == 0
-    said = capsys.readouterr().out
-    assert "12 runs, 0 finished; 12 to train" in said
-    assert "note: partitions and limits are not known here: there is no Slurm" in said
+    printed = capsys.readouterr().out
+    assert "12 runs, 0 finished; 12 to train" in printed
+    assert "note: partitions and limits are not known here: there is no Slurm" in printed
     assert not (tmp_path / "runs").exists()
 
 

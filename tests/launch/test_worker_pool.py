@@ -101,9 +101,9 @@ def test_two_jobs_of_one_folder_are_not_run_at_once(tmp_path: Path) -> None:
 def test_a_killed_process_fails_its_job_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, codes, processes = run(tmp_path, 2, "die", "succeed", "die", "succeed")
     assert (code, codes, len(processes)) == (0, [0, 0, 1, 1], 4)
-    said = capsys.readouterr().err
-    assert "failed: [0] seed=0\n  its process was killed by SIGKILL (was there too little memory?)" in said
-    assert "the other jobs go on, 1 at once; repeat the command to go on; hydra.launcher.n_jobs=..." in said
+    printed = capsys.readouterr().err
+    assert "failed: [0] seed=0\n  its process was killed by SIGKILL (was there too little memory?)" in printed
+    assert "the other jobs go on, 1 at once; repeat the command to go on; hydra.launcher.n_jobs=..." in printed
 
 
 def test_a_signal_reaches_every_job_and_then_the_starter(tmp_path: Path) -> None:
@@ -137,13 +137,13 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def test_a_sweep_takes_a_process_for_each_core(plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = plan(2, 12)
-    assert (found.processes, found.threads) == (2, 1)
-    assert found.line(12) == (
+    result = plan(2, 12)
+    assert (result.processes, result.threads) == (2, 1)
+    assert result.line(12) == (
         "no GPU here: jobs run in 2 processes on 2 cores, 1 thread each (hydra/launcher=joblib); "
         "hydra/launcher=basic runs one after the other"
     )
-    assert "in 1 process on" in found.line(1)
+    assert "in 1 process on" in result.line(1)
     assert (plan(8, 3).processes, plan(8, 3).threads) == (3, 2)
     assert plan(8, 1) is None and plan(1, 12) is None and plan(2, 12, threads=2) is None
     assert (plan(8, 12, threads=2).processes, plan(8, 12, threads=2).per_job) == (4, (2, 2))
@@ -155,10 +155,12 @@ def test_a_sweep_takes_a_process_for_each_core(plan: Callable[..., Any], monkeyp
 
 
 def test_more_processes_than_cores_are_started_with_a_note(plan: Callable[..., Any]) -> None:
-    asked = plan(2, 12, launcher={"name": "joblib", "n_jobs": 5})
-    assert (asked.processes, asked.threads) == (5, 1)
-    assert asked.line(12).startswith("note: 5 processes with 1 thread each share 2 cores, which is no faster than 2")
-    assert asked.line(2) == "" == plan(2, 12, launcher={"name": "joblib", "n_jobs": -1}).line(12)
+    requested = plan(2, 12, launcher={"name": "joblib", "n_jobs": 5})
+    assert (requested.processes, requested.threads) == (5, 1)
+    assert requested.line(12).startswith(
+        "note: 5 processes with 1 thread each share 2 cores, which is no faster than 2"
+    )
+    assert requested.line(2) == "" == plan(2, 12, launcher={"name": "joblib", "n_jobs": -1}).line(12)
     assert plan(4, 12, launcher={"name": "joblib", "n_jobs": -2}).processes == 3
     assert plan(2, 12, launcher={"name": "joblib", "n_jobs": 1}) is None
 
@@ -189,8 +191,8 @@ def test_threads_are_no_part_of_the_record(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(job_module, "run_job", run_job)
     raw = config_of(tmp_path, "model=linear")
-    for given in (None, 3):
-        job = job_config(raw | {"trainer": raw["trainer"] | {"threads": given}})
+    for inputs in (None, 3):
+        job = job_config(raw | {"trainer": raw["trainer"] | {"threads": inputs}})
         assert job_module.JobTask(job, "[1/2]", "seed=0", threads=2).run() == 0
     assert seen == [(2, None), (3, 3)]
 

@@ -73,17 +73,17 @@ def test_a_preset_that_compiles_has_the_losses_of_eager_steps(tmp_path: Path, mo
     preset = "experiment=park2024/table2_sort_of_clevr_small"
     little = ("task.train_images=30", "task.val_images=5", "task.test_images=5", "backbone.dropout=0.1")
     short = (*little, "train.max_steps=4", "train.log_every=1")
-    found = []
+    collected = []
     for compiles in ("true", "false"):
-        given = (preset, f"model={model}", "seed=0", *short, f"trainer.compile={compiles}")
-        done = run_command("train.py", "-m", *settings(tmp_path / compiles, *given))
+        inputs = (preset, f"model={model}", "seed=0", *short, f"trainer.compile={compiles}")
+        done = run_command("train.py", "-m", *settings(tmp_path / compiles, *inputs))
         assert done.returncode == 0, done.stderr
         assert ("compiling the training step" in done.stderr) == (compiles == "true")
         tables = sorted((tmp_path / compiles).rglob("metrics.csv"), key=lambda path: path.parent.name)
         rows = [(number, row) for number, table in enumerate(tables) for row in csv.DictReader(table.open())]
         named = [(number, row) for number, row in rows if row["name"] in ("train/loss", "train/gradient_norm")]
-        found.append({(number, row["step"], row["name"]): float(row["value"]) for number, row in named})
-    compiled, eager = found
+        collected.append({(number, row["step"], row["name"]): float(row["value"]) for number, row in named})
+    compiled, eager = collected
     assert len(eager) >= 6 and compiled == pytest.approx(eager, rel=1e-4)
 
 
@@ -93,7 +93,7 @@ def test_ctrl_c_that_ends_the_compiler_stops_the_run(
 ) -> None:
     """A terminal sends it to the compiler too, whose end is then no failure of the run."""
 
-    def step(*given: object) -> Tensor:
+    def step(*inputs: object) -> Tensor:
         if came:
             signal.raise_signal(signal.SIGINT)
         raise InductorError(RuntimeError("g++ was killed" + 3000 * "."), None)
@@ -147,14 +147,14 @@ def test_graphs_that_a_gpu_recorded_are_dropped_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_a_gpu_has_no_memory_of_an_earlier_job(tmp_path: Path) -> None:
     """Two compiled runs; what is allocated when the second begins is what was before the first."""
-    found = []
+    collected = []
     for seed in (0, 1):
         free_earlier_jobs()
-        found.append(torch.cuda.memory_reserved())
+        collected.append(torch.cuda.memory_reserved())
         compiled_run = (*SMALL_SCAN, "model=linear", "train.max_steps=3", "trainer.compile=true", "trainer.device=cuda")
         assert run_job(config_of(tmp_path, *compiled_run, f"seed={seed}"), quiet=True) == 0
     free_earlier_jobs()
-    assert torch.cuda.memory_reserved() <= found[1] + 2**21
+    assert torch.cuda.memory_reserved() <= collected[1] + 2**21
 
 
 def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,14 +162,14 @@ def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch
     networks, alive = [], []
     make, begin = train_run.make_network, train_run.prepared_task
 
-    def made(*given: object) -> nn.Module:
-        network = make(*given)
+    def made(*inputs: object) -> nn.Module:
+        network = make(*inputs)
         networks.append(weakref.ref(network))
         return network
 
-    def begun(*given: object) -> object:
+    def begun(*inputs: object) -> object:
         alive.extend(network() is not None for network in networks)
-        return begin(*given)
+        return begin(*inputs)
 
     monkeypatch.setattr(train_run, "make_network", made)
     monkeypatch.setattr(train_run, "prepared_task", begun)
@@ -188,16 +188,16 @@ def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch
 
 def test_own_gradients_are_added_to_in_place() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    own = KeptGradients([used, unused])
+    separate = KeptGradients([used, unused])
     optimizer = torch.optim.SGD([used, unused])
     foreign = torch.full((2,), 3.0)
     used.grad = foreign
-    own()
+    separate()
     kept = used.grad
     assert kept is not foreign and kept.tolist() == [3, 3] and unused.grad is None
     optimizer.zero_grad(set_to_none=False)
     (2 * used).sum().backward()
-    own()
+    separate()
     assert used.grad is kept and kept.tolist() == [2, 2] and foreign.tolist() == [3, 3]
 
 
@@ -207,9 +207,9 @@ def test_each_job_sets_its_own_float32_products(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(device_choice.torch.utils.deterministic, "fill_uninitialized_memory", True)
     monkeypatch.setattr(device_choice.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    found = []
+    collected = []
     for device, tf32 in (("cuda", True), ("cuda", None), ("cuda", True), ("cpu", True)):
         monkeypatch.setattr(device_choice.torch.cuda, "is_available", lambda device=device: device == "cuda")
         device_choice.choose_device(device, 1, tf32)
-        found.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
-    assert found == [("high", True), ("highest", False)] * 2
+        collected.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+    assert collected == [("high", True), ("highest", False)] * 2

@@ -44,7 +44,7 @@ def loss_over(kept: list[int], network: nn.Module, batch: object) -> Tensor:
     if isinstance(batch, SequenceBatch):
         read = F.pad(batch.targets[:, :-1], (1, 0), value=1)
         seen: list[Tensor] = []
-        hook = network.output.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+        hook = network.output.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
         network(batch.inputs, batch.input_mask, read, batch.target_mask)
         hook.remove()
         hidden, scored = seen[0], batch.target_mask
@@ -65,11 +65,11 @@ def test_the_loss_is_that_of_a_softmax_without_them(task: str, tied: bool) -> No
     loss, _ = kind_of(NEVER[task]).loss(network, batch)
     expected = loss_over(kept_ids(NEVER[task]), network, batch)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
-    found, wanted = gradients(loss, network), gradients(expected, network)
-    for name, value in found.items():
+    actual, wanted = gradients(loss, network), gradients(expected, network)
+    for name, value in actual.items():
         torch.testing.assert_close(value, wanted[name], rtol=1e-9, atol=1e-12, msg=name)
-    assert not found["output.linear.bias"][list(NEVER[task].never_targets)].any()
-    assert found["output.linear.bias"].any()
+    assert not actual["output.linear.bias"][list(NEVER[task].never_targets)].any()
+    assert actual["output.linear.bias"].any()
 
 
 @pytest.mark.parametrize("task", ["flip_flop", "wikitext103_masked"])

@@ -39,10 +39,13 @@ def check(network: EncoderDecoder, limit: int, oracle: list[int] | None, batch: 
     inputs, mask = torch.randint(7, (batch, 5)), masks([1 + row % 5 for row in range(batch)], 5)
     wanted = None if oracle is None else torch.tensor(oracle)
     with torch.no_grad():
-        found, expected = greedy(network, inputs, mask, limit, END, wanted), naive(network, inputs, mask, limit, wanted)
-    assert found.lengths.tolist() == [len(row) for row in expected]
-    assert found.tokens.tolist() == [row + [END] * (limit - len(row)) for row in expected]
-    return found.lengths.tolist()
+        actual, expected = (
+            greedy(network, inputs, mask, limit, END, wanted),
+            naive(network, inputs, mask, limit, wanted),
+        )
+    assert actual.lengths.tolist() == [len(row) for row in expected]
+    assert actual.tokens.tolist() == [row + [END] * (limit - len(row)) for row in expected]
+    return actual.lengths.tolist()
 
 
 def lengths_over_seeds(model: str, *seeds: int) -> set[int]:
@@ -140,8 +143,8 @@ def test_rows_that_have_ended_may_pass_the_longest_position(monkeypatch: pytest.
     monkeypatch.setitem(greedy_decoding.CHECK_EVERY, "cpu", 8)
     scripts = [[2, 3], [4], [5, 6, 7]]
     inputs = torch.arange(3)[:, None]
-    found = greedy(Short(scripts, [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
-    assert found.tokens.tolist() == [script + [END] * (9 - len(script)) for script in scripts]
+    result = greedy(Short(scripts, [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
+    assert result.tokens.tolist() == [script + [END] * (9 - len(script)) for script in scripts]
     with pytest.raises(TooLong, match="5 positions"):
         greedy(Short([[2] * 5, [4], [5]], [[5] * 20] * 3), inputs, inputs >= 0, 9, END)
 
@@ -154,8 +157,8 @@ def test_rows_that_have_ended_may_pass_the_longest_position_on_a_gpu() -> None:
     inputs = torch.randint(7, (3, 5), device="cuda")
     oracle = torch.tensor([0, longest, 3], device="cuda")
     with torch.no_grad():
-        found = greedy(network, inputs, inputs >= 0, longest + 30, END, oracle)
-        assert found.lengths.tolist() == oracle.tolist()
+        result = greedy(network, inputs, inputs >= 0, longest + 30, END, oracle)
+        assert result.lengths.tolist() == oracle.tolist()
         with pytest.raises(TooLong, match="learned"):
             greedy(network, inputs, inputs >= 0, longest + 30, END, oracle + 1)
 
@@ -193,10 +196,10 @@ def test_what_counts_as_right() -> None:
     network, size = Scripted(scripts, without_end), max(map(len, targets)) + 1
 
     def judge(rows: list[int]) -> tuple[list[bool], list[bool]]:
-        found = sequence_scores(network, batch_for(rows, [targets[row] for row in rows], size), limit=6, end_id=END)
+        result = sequence_scores(network, batch_for(rows, [targets[row] for row in rows], size), limit=6, end_id=END)
         # this network writes the same whatever it reads, so it is all one which end tokens it reads
-        assert torch.equal(found["sequence_accuracy_end_ignored"], found["sequence_accuracy_oracle_end"])
-        return found["sequence_accuracy"].tolist(), found["sequence_accuracy_oracle_end"].tolist()
+        assert torch.equal(result["sequence_accuracy_end_ignored"], result["sequence_accuracy_oracle_end"])
+        return result["sequence_accuracy"].tolist(), result["sequence_accuracy_oracle_end"].tolist()
 
     assert judge(list(range(len(CASES)))) == (right, oracle)
     for row, name in enumerate(CASES):
@@ -214,9 +217,11 @@ class Listening(Scripted):
         logits, after = super().step(tokens, state)
         rows, ended = state.layers[0][0].rows, state.layers[0][1]
         over = (tokens == END) & (state.position > 0) | (torch.zeros_like(rows).bool() if ended is None else ended.rows)
-        told = torch.zeros_like(logits).scatter(1, self.third[rows, state.position][:, None], 1)
-        told[:, END] = 2
-        return torch.where(over[:, None], told, logits), DecodeState(after.position, [(Rows(0, rows), Rows(0, over))])
+        reported = torch.zeros_like(logits).scatter(1, self.third[rows, state.position][:, None], 1)
+        reported[:, END] = 2
+        return torch.where(over[:, None], reported, logits), DecodeState(
+            after.position, [(Rows(0, rows), Rows(0, over))]
+        )
 
 
 THREE_RULES = {  # target 2 3 4; preferred, second, second once an end was read; right by each rule
@@ -237,8 +242,8 @@ def test_the_three_rules_differ(every: int, monkeypatch: pytest.MonkeyPatch) -> 
     tables = [[[min(token, 8) for token in (row + [END] * 20)[:20]] for row in column] for column in columns[:3]]
     network, rows = Listening(*tables), list(range(len(THREE_RULES)))
     for chosen in (rows, *([row] for row in rows)):
-        found = sequence_scores(network, batch_for(chosen, [[2, 3, 4]] * len(chosen), 4), limit=9, end_id=END)
-        for rule, column in zip(found.values(), columns[3:], strict=True):
+        result = sequence_scores(network, batch_for(chosen, [[2, 3, 4]] * len(chosen), 4), limit=9, end_id=END)
+        for rule, column in zip(result.values(), columns[3:], strict=True):
             assert rule.tolist() == [column[row] for row in chosen], chosen
 
 
@@ -269,11 +274,11 @@ def test_the_three_rules_equal_naive_loops(model: str) -> None:
         targets = [[*target[:-1], 3] if row % 7 == 0 and target else target for row, target in enumerate(targets)]
         batch = replace(batch_for(range(24), targets, limit), inputs=inputs, input_lengths=mask.sum(1))
         with torch.no_grad():
-            found = sequence_scores(network, batch, limit, END)
+            actual = sequence_scores(network, batch, limit, END)
         expected = [
-            (own == target, by_newman[: len(target)] == target, by_csordas[: len(target)] == target)
-            for own, by_newman, by_csordas, target in zip(free, newman, csordas, targets, strict=True)
+            (separate == target, by_newman[: len(target)] == target, by_csordas[: len(target)] == target)
+            for separate, by_newman, by_csordas, target in zip(free, newman, csordas, targets, strict=True)
         ]
-        assert list(zip(*(rule.tolist() for rule in found.values()), strict=True)) == expected
+        assert list(zip(*(rule.tolist() for rule in actual.values()), strict=True)) == expected
         kinds |= set(expected)
     assert {(True, True, True), (False, True, True), (False, True, False), (False, False, False)} <= kinds

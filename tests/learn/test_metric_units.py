@@ -84,9 +84,9 @@ def test_every_printer_writes_a_metric_alike(
     page = templates().get_template("tables.html").module.every_cell({"id": "e", "report": report})
     assert f">{shown.replace('-', MINUS)} (1)<" in re.sub(r"</?a\b[^>]*>", "", page)
     print_run(job_config(config), json.loads((run_folder(config) / "result.json").read_text()), shown=True)
-    said = capsys.readouterr().out
-    assert [line.split()[1:] for line in said.splitlines() if line.split()[:1] == [metric]] == [alone.split()]
-    assert "60.0 s  (2.00 steps/s)" in said
+    printed = capsys.readouterr().out
+    assert [line.split()[1:] for line in printed.splitlines() if line.split()[:1] == [metric]] == [alone.split()]
+    assert "60.0 s  (2.00 steps/s)" in printed
     assert print_sweep([job_config(config)], ["seed=0"]) == 0 and alone in capsys.readouterr().out
     _show({metric: value})
     assert capsys.readouterr().out.splitlines()[0].split() == [metric, *alone.split()]

@@ -25,24 +25,24 @@ def records(pairs: list[tuple[float, float]]) -> dict[str, np.ndarray]:
 @settings(max_examples=50, deadline=None)
 @given(LABELS)
 def test_metrics_of_classes_equal_plain_counts(pairs: list[tuple[int, int]]) -> None:
-    found = records(pairs)
+    result = records(pairs)
     tp, fp, fn, tn = (pairs.count(pair) for pair in ((1, 1), (1, 0), (0, 1), (0, 0)))
-    assert METRICS["accuracy"](found) == pytest.approx((tp + tn) / len(pairs))
-    assert METRICS["f1"](found) == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0.0)
+    assert METRICS["accuracy"](result) == pytest.approx((tp + tn) / len(pairs))
+    assert METRICS["f1"](result) == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0.0)
     size = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     if size:
-        assert METRICS["matthews_correlation"](found) == pytest.approx((tp * tn - fp * fn) / size, abs=1e-6)
+        assert METRICS["matthews_correlation"](result) == pytest.approx((tp * tn - fp * fn) / size, abs=1e-6)
 
 
 @settings(max_examples=50, deadline=None)
 @given(NUMBERS)
 def test_correlations_equal_plain_computations(pairs: list[tuple[float, float]]) -> None:
-    found = records(pairs)
-    x, y = found["predicted"], found["answer"]
+    result = records(pairs)
+    x, y = result["predicted"], result["answer"]
     if np.ptp(x) and np.ptp(y):
-        assert METRICS["pearson"](found) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-5)
+        assert METRICS["pearson"](result) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-5)
         ranks = [[sum(v < w for v in side) + (sum(v == w for v in side) - 1) / 2 for w in side] for side in (x, y)]
-        assert METRICS["spearman"](found) == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-5)
+        assert METRICS["spearman"](result) == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-5)
 
 
 def test_what_is_undefined_is_zero() -> None:
@@ -54,11 +54,11 @@ def test_what_is_undefined_is_zero() -> None:
 
 
 def test_perplexities_are_of_tokens_and_of_words() -> None:
-    found = {"loss": np.array([6.0, 3.0]), "tokens": np.array([4, 2]), "words": np.array([2, 1]), "right": np.ones(2)}
-    assert METRICS["token_perplexity"](found) == pytest.approx(math.exp(1.5))
-    assert METRICS["word_perplexity"](found) == pytest.approx(math.exp(3.0))
-    assert METRICS["accuracy"](found) == pytest.approx(2 / 6)
-    assert METRICS["word_perplexity"](found | {"words": np.zeros(2)}) == math.inf
+    result = {"loss": np.array([6.0, 3.0]), "tokens": np.array([4, 2]), "words": np.array([2, 1]), "right": np.ones(2)}
+    assert METRICS["token_perplexity"](result) == pytest.approx(math.exp(1.5))
+    assert METRICS["word_perplexity"](result) == pytest.approx(math.exp(3.0))
+    assert METRICS["accuracy"](result) == pytest.approx(2 / 6)
+    assert METRICS["word_perplexity"](result | {"words": np.zeros(2)}) == math.inf
 
 
 def test_lower_is_better_for_perplexities_alone() -> None:
@@ -79,9 +79,9 @@ def test_lengths_one_by_one_and_in_ranges() -> None:
 
 
 def test_a_summary_has_every_part_with_its_size() -> None:
-    found = {"right": np.array([True, False, True, True]), "predicted": np.zeros(4), "answer": np.zeros(4)}
+    result = {"right": np.array([True, False, True, True]), "predicted": np.zeros(4), "answer": np.zeros(4)}
     groups = {"first": np.array([0, 1]), "nobody": np.array([], dtype=int)}
-    metrics, counts = summarise(found, {"accuracy": METRICS["accuracy"]}, groups, np.array([1, 1, 2, 2]), None)
+    metrics, counts = summarise(result, {"accuracy": METRICS["accuracy"]}, groups, np.array([1, 1, 2, 2]), None)
     assert metrics == {"accuracy": 0.75, "first/accuracy": 0.5, "length_1/accuracy": 0.5, "length_2/accuracy": 1.0}
     assert counts == {"all": 4, "first": 2, "length_1": 2, "length_2": 2}
 

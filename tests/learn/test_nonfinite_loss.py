@@ -78,8 +78,8 @@ def test_a_late_look_names_the_right_step_and_saves_nothing(
     raw = config_of(tmp_path, *BRIEF_SCAN, "model=linear", *more)
     started, healthy, batches = TrainingModule.__init__, TrainingModule.training_step, []
 
-    def late(self: TrainingModule, *given: object) -> None:
-        started(self, *given)
+    def late(self: TrainingModule, *inputs: object) -> None:
+        started(self, *inputs)
         self.loss_monitor.late = True
 
     def poisoned(self: TrainingModule, batch: Batch, batch_idx: int) -> torch.Tensor:

@@ -21,13 +21,13 @@ def rates(steps: int, **changes: object) -> list[float]:
     optim = replace(OPTIM, **changes)
     optimizer = make_optimizer(optim, nn.Linear(1, 1).parameters())
     schedule = with_schedule(optimizer, optim, steps).get("lr_scheduler", {}).get("scheduler")
-    found = []
+    collected = []
     for _ in range(steps):
-        found.append(optimizer.param_groups[0]["lr"])
+        collected.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         if schedule is not None:
             schedule.step()
-    return found
+    return collected
 
 
 def test_constant_and_its_warmup() -> None:
@@ -45,9 +45,9 @@ def test_falling_schedules_begin_at_the_peak_and_end_near_zero() -> None:
     assert rates(5, schedule="linear", warmup_steps=1) == pytest.approx([1.0, 2.0, 1.5, 1.0, 0.5])
     cosine = rates(5, schedule="cosine", warmup_steps=1)
     assert cosine == pytest.approx([1.0, *(1 + math.cos(math.pi * k / 4) for k in range(4))])
-    found = rates(100, schedule="inverse_sqrt", warmup_steps=9)
-    assert found[9] == 2.0 and found[39] == pytest.approx(2 * math.sqrt(10 / 40))
-    assert found[:10] == sorted(found[:10]) and found[9:] == sorted(found[9:], reverse=True)
+    result = rates(100, schedule="inverse_sqrt", warmup_steps=9)
+    assert result[9] == 2.0 and result[39] == pytest.approx(2 * math.sqrt(10 / 40))
+    assert result[:10] == sorted(result[:10]) and result[9:] == sorted(result[9:], reverse=True)
 
 
 @pytest.mark.parametrize(("schedule", "anneal"), [("one_cycle", "cos"), ("one_cycle_linear", "linear")])
@@ -69,8 +69,8 @@ def test_one_cycle_is_that_of_torch(schedule: str, anneal: str, steps: int, warm
 @pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt", "constant"])
 def test_a_warmup_longer_than_the_run_rises_to_its_end(schedule: str) -> None:
     for steps in (1, 2, 6):
-        found = rates(steps, schedule=schedule, warmup_steps=1000)
-        assert found == sorted(found) and found[0] > 0 and found[-1] <= 2.0
+        result = rates(steps, schedule=schedule, warmup_steps=1000)
+        assert result == sorted(result) and result[0] > 0 and result[-1] <= 2.0
 
 
 @pytest.mark.parametrize("schedule", ["one_cycle", "one_cycle_linear", "linear", "cosine", "inverse_sqrt"])

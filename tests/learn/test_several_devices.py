@@ -122,10 +122,10 @@ def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Pat
     raw = raw_of(two / "one", *SAME[case])
     assert run_job(raw, quiet=True) == 0
     folders = [run_folder(raw), run_folder(raw_of(two / "two", *SAME[case], **TWO))]
-    one, other = (MetricsFile(folder / "metrics.csv").rows() for folder in folders)
-    assert [row[:2] for row in one] == [row[:2] for row in other]
-    assert {name for _, name, _ in one} >= {"train/loss", "train/gradient_norm"}
-    for (step, name, value), (*_, there) in zip(one, other, strict=True):
+    item, other = (MetricsFile(folder / "metrics.csv").rows() for folder in folders)
+    assert [row[:2] for row in item] == [row[:2] for row in other]
+    assert {name for _, name, _ in item} >= {"train/loss", "train/gradient_norm"}
+    for (step, name, value), (*_, there) in zip(item, other, strict=True):
         assert there == pytest.approx(value, rel=1e-12, abs=1e-12), (step, name)
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
     for key in ("metrics", "counts"):
@@ -143,7 +143,7 @@ def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Pat
 def other_process() -> int:
     """Id of the process that this one has started."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    [child] = [one for one in children if MODULE in Path(f"/proc/{one}/cmdline").read_text()]
+    [child] = [item for item in children if MODULE in Path(f"/proc/{item}/cmdline").read_text()]
     return int(child)
 
 
@@ -153,10 +153,10 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None
     healthy = TrainingModule.training_step
 
     def put(step: int, action: Callable[[], None]) -> None:
-        def training_step(self: TrainingModule, *given: Any) -> Any:
+        def training_step(self: TrainingModule, *inputs: Any) -> Any:
             if self.global_step == step - 1:
                 action()
-            return healthy(self, *given)
+            return healthy(self, *inputs)
 
         monkeypatch.setattr(TrainingModule, "training_step", training_step)
 
@@ -177,9 +177,9 @@ def test_a_stopped_run_ends_as_the_uninterrupted_one(
     at_step(99, lambda: None)
     assert run_job(raw, quiet=True) == 0
     assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), folder.path)
-    said = capfd.readouterr().err
+    printed = capfd.readouterr().err
     # of the parts of the two tests that are evaluated, and none of the hardware
-    assert said.count("note:") == 2 and said.count("resuming") == said.count("stopped:") == 1, said
+    assert printed.count("note:") == 2 and printed.count("resuming") == printed.count("stopped:") == 1, printed
 
 
 def test_the_number_of_processes_may_change(
@@ -199,9 +199,9 @@ def test_the_number_of_processes_may_change(
             note_hardware(folder, torch.device("cpu"), 2, Reporter("lines"))
             capfd.readouterr()
         code = run_job(raw, quiet=True)
-        said = capfd.readouterr().err
-        assert code == (0 if step == 99 else 143), said
-        assert (f"processes {3 - devices} -> {devices}" in said) == (step != 5)
+        printed = capfd.readouterr().err
+        assert code == (0 if step == 99 else 143), printed
+        assert (f"processes {3 - devices} -> {devices}" in printed) == (step != 5)
         assert folder.status()["hardware"]["processes"] == devices
     rows = MetricsFile(folder.path / "metrics.csv").rows()
     assert [step for step, name, _ in rows if name == "train/loss"] == list(range(1, 41))
@@ -218,8 +218,8 @@ def test_a_killed_process_is_named(tmp_path: Path, at_step: Callable, capfd: pyt
     raw = raw_of(tmp_path, *SCAN, "train.max_steps=40", **TWO)
     at_step(3, lambda: os.kill(other_process(), signal.SIGKILL))
     assert run_job(raw, quiet=True) == 1
-    said = capfd.readouterr().err
-    assert "the process of rank 1 was killed by SIGKILL" in said and "Traceback" not in said, said
+    printed = capfd.readouterr().err
+    assert "the process of rank 1 was killed by SIGKILL" in printed and "Traceback" not in printed, printed
     assert RunFolder(run_folder(raw)).status()["state"] == "failed"
 
 
@@ -304,8 +304,8 @@ def test_an_error_before_training_is_said_once(tmp_path: Path, capfd: pytest.Cap
     folder.create()
     with folder.locked():
         assert run_job(raw, quiet=True) == 1
-    said = capfd.readouterr().err
-    assert said.count("failed:") == said.count("another process") == 1 and "rank 1" not in said, said
+    printed = capfd.readouterr().err
+    assert printed.count("failed:") == printed.count("another process") == 1 and "rank 1" not in printed, printed
 
 
 @pytest.mark.slow
@@ -433,8 +433,8 @@ FOUND = {
 
 @pytest.mark.parametrize("case", FOUND)
 def test_the_processes_of_a_run(case: str) -> None:
-    options, given, gpus, expected = FOUND[case]
-    assert layout_of(TrainerOptions(**options), given, lambda: gpus) == expected
+    options, inputs, gpus, expected = FOUND[case]
+    assert layout_of(TrainerOptions(**options), inputs, lambda: gpus) == expected
 
 
 REFUSED = {
@@ -459,15 +459,15 @@ REFUSED = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_numbers_that_do_not_fit_are_one_sentence(message: str) -> None:
-    options, given, gpus = REFUSED[message]
-    with pytest.raises(RankError) as found:
-        layout_of(TrainerOptions(**options), given, lambda: gpus)
-    assert message in str(found.value) and "\n" not in str(found.value)
+    options, inputs, gpus = REFUSED[message]
+    with pytest.raises(RankError) as result:
+        layout_of(TrainerOptions(**options), inputs, lambda: gpus)
+    assert message in str(result.value) and "\n" not in str(result.value)
 
 
 def test_the_first_machine_of_a_list() -> None:
-    found = [first_host(nodes) for nodes in ("vm", "a,b", "gpu[07-09,12],c", "c1,gpu[1-2]", "n[3,5]-ib")]
-    assert found == ["vm", "a", "gpu07", "c1", "n3-ib"]
+    collected = [first_host(nodes) for nodes in ("vm", "a,b", "gpu[07-09,12],c", "c1,gpu[1-2]", "n[3,5]-ib")]
+    assert collected == ["vm", "a", "gpu07", "c1", "n3-ib"]
 
 
 def test_jobs_on_several_devices_are_not_run_at_once(tmp_path: Path) -> None:

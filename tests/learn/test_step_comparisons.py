@@ -58,9 +58,9 @@ def test_the_published_step_computes_what_ours_computes() -> None:
     transplant(workload.network, published, spec.never_targets)
     ours = step_of_batches(workload, from_the_start(workload, 0))
     theirs = published_stepper(published, sizes, from_the_start(workload, 0))
-    found = [[float(step().detach()) for _ in range(4)] for step in (ours, theirs)]
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-7)
-    assert found[0][3] < found[0][0]
+    collected = [[float(step().detach()) for _ in range(4)] for step in (ours, theirs)]
+    np.testing.assert_allclose(collected[1], collected[0], rtol=1e-7)
+    assert collected[0][3] < collected[0][0]
 
 
 def test_the_published_step_has_the_published_sizes_and_dropouts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_intervals_of_medians_cover_what_they_say() -> None:
     """Below six turns there is none; twenty values: the 6th and the 15th (binomial distribution, 95.9 %)."""
     assert median_interval([1.0] * 5).text() == "-"
     assert median_interval(range(6)).text() == "0.000 to 5.000"
-    found = median_interval(range(1, 21))
-    assert (found.low, found.high) == (6.0, 15.0)
+    result = median_interval(range(1, 21))
+    assert (result.low, result.high) == (6.0, 15.0)
     assert Timings({"a": [2.0] * 6, "b": [1.0] * 6}).interval("a", "b").text("{:.0f}".format) == "2 to 2"
 
 

@@ -82,12 +82,12 @@ def test_the_stream_knows_the_lengths_of_its_batches() -> None:
 
 def test_what_is_drawn_on_the_host_leaves_page_locked_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the type of the buffer: with another one torch copies by way of ordinary memory."""
-    found = []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: found.append(self.dtype) or self)
-    monkeypatch.setattr(torch.Tensor, "copy_", lambda self, values, non_blocking=False: found.append(non_blocking))
+    collected = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: collected.append(self.dtype) or self)
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda self, values, non_blocking=False: collected.append(non_blocking))
     with FakeTensorMode():
         fill_from_host(torch.zeros(3, device="cuda"), torch.ones(3, dtype=torch.float64))
-    assert found == [torch.float32, True]
+    assert collected == [torch.float32, True]
 
 
 @pytest.fixture

@@ -39,11 +39,11 @@ def signals_in_step(step: int, signums: tuple[int, ...], monkeypatch: pytest.Mon
     """This process gets signals while the loss of a step is computed."""
     healthy = TrainingModule.training_step
 
-    def step_with_signals(self: TrainingModule, *given: Any) -> Any:
+    def step_with_signals(self: TrainingModule, *inputs: Any) -> Any:
         if self.global_step == step - 1:
             for signum in signums:
                 os.kill(os.getpid(), signum)
-        return healthy(self, *given)
+        return healthy(self, *inputs)
 
     monkeypatch.setattr(TrainingModule, "training_step", step_with_signals)
 
@@ -76,7 +76,7 @@ def test_a_notice_nobody_waits_for_ends_the_run_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: Callable
 ) -> None:
     raw, seen = config_of(tmp_path, *SMALL), []
-    handlers(signal.SIGUSR2, lambda *given: seen.append(given))
+    handlers(signal.SIGUSR2, lambda *inputs: seen.append(inputs))
     signals_in_step(2, (signal.SIGUSR1,), monkeypatch)
     assert run_job(raw, quiet=True) == 128 + signal.SIGUSR1
     assert RunFolder(run_folder(raw)).status()["state"] == "stopped" and not seen
@@ -112,7 +112,7 @@ def test_no_handling_of_errors_takes_a_stop_for_one(
 ) -> None:
     """wandb that does not start is an error that is lived with; a signal while it starts is none."""
 
-    def starting(*given: object) -> None:
+    def starting(*inputs: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr("attnlab.run.train_run.WandbMirror", starting)
@@ -134,8 +134,8 @@ def test_ctrl_c_in_the_middle_of_imports_is_one_line(script: list[str], tmp_path
     assert process.stdout.readline() == "here\n"
     time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, "\nstopped by Ctrl-C\n")
+    _, text = process.communicate(timeout=60)
+    assert (process.returncode, text) == (130, "\nstopped by Ctrl-C\n")
 
 
 def test_ctrl_c_in_the_middle_of_a_composition_is_one_line(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def test_every_pair_trains_and_is_evaluated(task: str, model: str, tmp_path: Pat
 def test_a_pair_that_cannot_be_is_refused_with_what_can(task: str, tmp_path: Path) -> None:
     """One problem for every slot without its form; each names models that have it."""
     for model in sorted(set(MODELS) - set(models_for(task))):
-        found = check_config(config_of(tmp_path, *SMALL[task], f"model={model}"))
-        assert found
-        for problem in found:
+        messages = check_config(config_of(tmp_path, *SMALL[task], f"model={model}"))
+        assert messages
+        for problem in messages:
             assert "form" in problem
             able = problem.partition("models that can: ")[2].split(", ")
             assert {"vanilla", "linear"} <= set(able), problem
@@ -64,11 +64,11 @@ def test_a_pair_that_cannot_be_is_refused_with_what_can(task: str, tmp_path: Pat
 @pytest.mark.parametrize("task", SMALL)
 def test_first_losses_are_the_golden_ones(task: str, tmp_path: Path) -> None:
     """Eight losses of a seeded run, in tests/golden/first_losses_<task>.txt; they change only with a reason."""
-    found = losses(tmp_path, *SMALL[task], "model=linear_l2_ortho", "train.max_steps=8")
+    result = losses(tmp_path, *SMALL[task], "model=linear_l2_ortho", "train.max_steps=8")
     lines = (GOLDEN / f"first_losses_{task}.txt").read_text().splitlines()
     golden = [float(line.split()[1]) for line in lines if not line.startswith("#")]
     # Other processors round differently; eight steps magnify that far less than this.
-    assert found == pytest.approx(golden, rel=1e-4)
+    assert result == pytest.approx(golden, rel=1e-4)
 
 
 def test_seeds_repeat_and_differ(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_every_number_format_trains(precision: str, tmp_path: Path) -> None:
 
 def test_a_few_hundred_steps_lower_the_loss(tmp_path: Path) -> None:
     """A few hundred small steps bring the loss far below the loss of guessing."""
-    found = losses(
+    result = losses(
         tmp_path, *BRIEF_SCAN, "model=linear_l2", "train.max_steps=150", "optim.lr=5e-3", "backbone.dropout=0",
         "backbone.d_model=32",
     )  # fmt: skip
-    assert sum(found[-10:]) / 10 < 0.6 * found[0]
+    assert sum(result[-10:]) / 10 < 0.6 * result[0]

@@ -60,17 +60,17 @@ def test_what_the_backbone_offers_reaches_a_plugin(name: str, tmp_path: Path, mo
     assert attention.k_norm.kind == ("l1" if name == "ByAttribute" else "none")
     signature = signature_of(node)
     assert signature.can("supports_orthogonality")
-    own = {"gain", *AttentionOptions.__annotations__}
-    options = own if name == "WithOptions" else constructor_arguments(LinearAttention).keys()
+    separate = {"gain", *AttentionOptions.__annotations__}
+    options = separate if name == "WithOptions" else constructor_arguments(LinearAttention).keys()
     assert signature.arguments.keys() == {"d_model", "n_heads", *options}
 
 
 def test_what_the_backbone_offers_reaches_the_attentions() -> None:
     network = network_of("vanilla", "scan", attention_dropout=0.25, positions="relative")
-    own = [layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers]
+    separate = [layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers]
     cross = [layer.cross for layer in network.decoder.layers]
-    assert {attention.dropout for attention in own + cross} == {0.25}
-    assert all(attention.positions is not None for attention in own)
+    assert {attention.dropout for attention in separate + cross} == {0.25}
+    assert all(attention.positions is not None for attention in separate)
     assert all(attention.positions is None for attention in cross)
     for model, kind in (("linear_l1", "l1"), ("linear_rms_ortho", "rms"), ("linear", "none")):
         assert {a.k_norm.kind for a in attentions_of(network_of(model, "scan"))} == {kind}
@@ -103,8 +103,8 @@ def test_options_that_do_not_go_together_are_one_sentence() -> None:
     options = ["task=sort_of_clevr", "model=performer_relu", "+model.encoder.0.attention.detach_stabilizer=true"]
     raw = compose_config(options)
     assert check_config(raw) == []
-    said = "model performer_relu cannot be built: detach_stabilizer=true is for kernel=softmax"
-    with pytest.raises(RunError, match=said):
+    text = "model performer_relu cannot be built: detach_stabilizer=true is for kernel=softmax"
+    with pytest.raises(RunError, match=text):
         make_network(checked(raw), SPECS["sort_of_clevr"])
 
 

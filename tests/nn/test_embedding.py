@@ -100,15 +100,15 @@ def test_image_question_tokens_equal_a_loop() -> None:
             pixels = images[b, 15 * row : 15 * row + 15, 15 * column : 15 * column + 15].double() / 255
             patch = torch.einsum("ochw,hwc->o", embedding.patches.weight, pixels) + embedding.patches.bias
             tokens.append(patch + table[number])
-        for token, found in zip(tokens, out[b], strict=True):
+        for token, actual in zip(tokens, out[b], strict=True):
             expected = embedding.mapping(torch.cat((token, question)))
-            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_patches_of_compiled_steps_are_the_eager_ones() -> None:
     """The operator: as torch's checks want it, and no view of its argument."""
     images, operator = torch.randint(256, (2, 30, 15, 3)).byte(), torch.ops.attnlab.patches
     expected = images.reshape(2, 2, 675).double() / 255
-    for given, found in ((images, expected), (images.double(), 255 * expected)):
-        torch.library.opcheck(operator.default, (given, 15, torch.float64))
-        torch.testing.assert_close(operator(given, 15, torch.float64), found)
+    for inputs, actual in ((images, expected), (images.double(), 255 * expected)):
+        torch.library.opcheck(operator.default, (inputs, 15, torch.float64))
+        torch.testing.assert_close(operator(inputs, 15, torch.float64), actual)

@@ -63,7 +63,7 @@ def test_parallel_attentions_are_summed(both: bool) -> None:
     attention = network_of(model, "scan", n_layers=1).encoder.layers[0].attention
     x, mask = torch.randn(2, 4, 8, dtype=torch.float64), masks([4, 2], 4)
     out, penalty = attention(x, None, mask, False)
-    alone = [one(x, None, mask, False) for one in attention.attentions]
+    alone = [item(x, None, mask, False) for item in attention.attentions]
     torch.testing.assert_close(out, alone[0][0] + alone[1][0], rtol=1e-12, atol=1e-12)
     expected = (alone[0][1] + alone[1][1]) / 2 if both else alone[0][1]
     torch.testing.assert_close(penalty, expected, rtol=1e-12, atol=0)
@@ -78,8 +78,8 @@ def test_the_penalty_is_the_mean_over_the_attentions_it_covers(where: list[str])
         attention.register_forward_hook(lambda module, _, result: seen.append((module, result[1])))
     for layer in network.decoder.layers:
         layer.cross.register_forward_hook(lambda module, _, result: seen.append((module, result[1])))
-    given = torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)
-    _, penalty = network(*given)
+    inputs = torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)
+    _, penalty = network(*inputs)
     counted = [value for module, value in seen if module.orthogonality]
     assert len(counted) == 3 * len(where)
     expected = sum(counted) / len(counted) if counted else torch.zeros(())

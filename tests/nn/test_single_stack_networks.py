@@ -55,8 +55,8 @@ def test_padding_changes_nothing(task: str, model: str) -> None:
         )
         widened = masks(LENGTHS, 5 + extra), masks([1, 4, 2], 4 + extra)
         out, penalty = run(network, task, longer, widened[0], more, widened[1])
-        found = gradients((out * weights).sum() + penalty, network)
-        assert_same(found | {"out": out}, expected, 1e-10)
+        actual = gradients((out * weights).sum() + penalty, network)
+        assert_same(actual | {"out": out}, expected, 1e-10)
 
 
 @pytest.mark.parametrize("model", distinct_for("flip_flop"))
@@ -94,7 +94,7 @@ def test_pooling_reads_the_right_positions(pooling: str) -> None:
     encoder = network.sequence
     assert isinstance(encoder, SequenceEncoder)
     seen = []
-    encoder.encoder.register_forward_hook(lambda module, given, result: seen.append((given[1], result[0])))
+    encoder.encoder.register_forward_hook(lambda module, inputs, result: seen.append((inputs[1], result[0])))
     x, mask = tokens(3, 5), masks(LENGTHS, 5)
     pooled, _ = encoder(x, mask)
     ((real, layers),) = seen
@@ -114,11 +114,11 @@ def test_heads_are_as_deep_as_asked() -> None:
 
 
 def test_a_pair_is_both_vectors_their_product_and_difference() -> None:
-    network, given = network_of("vanilla", "lra_retrieval"), (tokens(3, 5), masks(LENGTHS, 5))
-    a, _ = network.sequence(*given)
+    network, inputs = network_of("vanilla", "lra_retrieval"), (tokens(3, 5), masks(LENGTHS, 5))
+    a, _ = network.sequence(*inputs)
     other = tokens(3, 4), masks([4, 1, 2], 4)
     b, _ = network.sequence(*other)
-    logits, _ = network(*given, *other)
+    logits, _ = network(*inputs, *other)
     expected = network.head(torch.cat((a, b, a * b, a - b), dim=1))
     torch.testing.assert_close(logits, expected, rtol=1e-12, atol=1e-12)
 
@@ -168,12 +168,12 @@ def test_hidden_tokens_are_drawn_as_published() -> None:
         scored=candidates,
         words=torch.zeros(200),
     )
-    found = kind_of(spec).training_batch(batch)
-    assert torch.equal(found.targets, words) and not (found.scored & ~candidates).any()
-    assert found.scored.sum().item() / (0.8 * size) == pytest.approx(0.15, abs=0.01)
-    assert torch.equal(found.inputs[~found.scored], words[~found.scored])
-    read, right = found.inputs[found.scored], words[found.scored]
+    result = kind_of(spec).training_batch(batch)
+    assert torch.equal(result.targets, words) and not (result.scored & ~candidates).any()
+    assert result.scored.sum().item() / (0.8 * size) == pytest.approx(0.15, abs=0.01)
+    assert torch.equal(result.inputs[~result.scored], words[~result.scored])
+    read, right = result.inputs[result.scored], words[result.scored]
     assert (read == spec.mask_id).float().mean().item() == pytest.approx(0.8, abs=0.02)
     assert (read == right).float().mean().item() == pytest.approx(0.1, abs=0.02)
     assert read[read != spec.mask_id].min() >= spec.n_special
-    assert not torch.equal(kind_of(spec).training_batch(batch).scored, found.scored)
+    assert not torch.equal(kind_of(spec).training_batch(batch).scored, result.scored)

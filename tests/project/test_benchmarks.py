@@ -81,13 +81,13 @@ def test_rates_are_shares_of_all_turns() -> None:
 def write(folder: Path, name: str, *rows: dict[str, object], **environment: object) -> Path:
     """A csv as `show` writes it."""
     file = folder / f"{name}.csv"
-    given = (
+    inputs = (
         dict.fromkeys((*ENVIRONMENT, "title"), "") | {"device": "cpu", "threads": 2, "load_before": 0.1} | environment
     )
     with file.open("w", newline="") as out:
-        writer = csv.DictWriter(out, [*rows[0], *given])
+        writer = csv.DictWriter(out, [*rows[0], *inputs])
         writer.writeheader()
-        writer.writerows({**row, **given} for row in rows)
+        writer.writerows({**row, **inputs} for row in rows)
     return file
 
 

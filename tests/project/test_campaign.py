@@ -47,19 +47,19 @@ WORDS = ("experiment=claims/brief", "logger=csv")
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Path]:
     """A repository with this package and one claim of four runs; a campaign that still runs there is stopped."""
-    found = tmp_path / "checkout"
+    result = tmp_path / "checkout"
     for name in ("src", "conf", "experiments/campaign.py", "experiments/published", "train.py", "report.py"):
-        target = found / name
+        target = result / name
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, target)
-    shutil.copy(ROOT / ".gitignore", found)
-    (found / "conf/experiment/claims/brief.yaml").write_text(PRESET)
-    git(found, "init", "--quiet")
-    commit(found)
-    yield found
-    if (found / "experiments/.campaign/lock").exists():
-        command(found, "pause")
+    shutil.copy(ROOT / ".gitignore", result)
+    (result / "conf/experiment/claims/brief.yaml").write_text(PRESET)
+    git(result, "init", "--quiet")
+    commit(result)
+    yield result
+    if (result / "experiments/.campaign/lock").exists():
+        command(result, "pause")
 
 
 def git(checkout: Path, *words: str) -> None:
@@ -210,9 +210,9 @@ def test_an_archive_of_anything_else_is_refused(name: str, tmp_path: Path) -> No
 
 def _named(tar: tarfile.TarFile, folder: Path, name: str) -> tarfile.TarInfo:
     """A member with an absolute name, which tarfile itself makes relative."""
-    found = tar.gettarinfo(str(folder / "file"))
-    found.name = name
-    return found
+    result = tar.gettarinfo(str(folder / "file"))
+    result.name = name
+    return result
 
 
 @pytest.mark.slow

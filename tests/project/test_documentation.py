@@ -52,8 +52,8 @@ REPORT = [line for line in COMMANDS if line.startswith("python report.py")]
 
 def task_of(line: str) -> str:
     """The task that a training command is about."""
-    given = dict(word.partition("=")[::2] for word in shlex.split(line)[2:])
-    return given.get("task") or TASK_OF.get(given.get("experiment"), "scan")
+    inputs = dict(word.partition("=")[::2] for word in shlex.split(line)[2:])
+    return inputs.get("task") or TASK_OF.get(inputs.get("experiment"), "scan")
 
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
@@ -67,13 +67,13 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
         masked, _ = trained(data, folder, "wikitext103_masked", "model=transnormer_t2", "backbone.n_layers=1")
         line = line.replace("<run folder>", str(masked))
     arguments = shlex.split(line)[2:]
-    given = dict(argument.partition("=")[::2] for argument in arguments)
+    inputs = dict(argument.partition("=")[::2] for argument in arguments)
     task = task_of(line)
-    if given.get("experiment") in TABLES:
+    if inputs.get("experiment") in TABLES:
         # one cell of the table
         arguments = [word for word in arguments if not word.startswith(("model=", "seed="))]
         arguments += ["model=linear", "seed=0"]
-    small = [word for word in TINY[task] if word.startswith("task.") and word.partition("=")[0] not in given]
+    small = [word for word in TINY[task] if word.startswith("task.") and word.partition("=")[0] not in inputs]
     small = [] if task in ("scan", "pcfg") else small
     extra = [*settings(folder), "debug=smoke", "train.max_steps=2", "train.eval_batch_size=4096", *small]
     if "task.split=simple" in arguments:
@@ -150,9 +150,9 @@ def test_commands_about_tasks_run(
     monkeypatch.setattr(sys, "argv", ["attnlab.tasks", *words])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("attnlab.tasks", run_name="__main__")
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert not ended.value.code
-    assert "example" in said or "number 0" in said
+    assert "example" in printed or "number 0" in printed
 
 
 def test_help_runs_as_a_command() -> None:
@@ -173,12 +173,12 @@ def test_python_examples_run(scan_run: Path, capsys: pytest.CaptureFixture[str])
     assert len(blocks) >= 4
     for block in blocks:
         code = block.replace("<run folder>", str(scan_run)).replace("experiments/runs", str(scan_run.parents[3]))
-        found: dict[str, Any] = {}
-        exec(code, found)
-        if "out" in found:
-            assert found["out"].shape[0] == 2 and found["out"].shape[2] == 64
-        if "table" in found:
-            assert list(found["table"].model) == ["linear"]
+        collected: dict[str, Any] = {}
+        exec(code, collected)
+        if "out" in collected:
+            assert collected["out"].shape[0] == 2 and collected["out"].shape[2] == 64
+        if "table" in collected:
+            assert list(collected["table"].model) == ["linear"]
     assert "seed" in capsys.readouterr().out
 
 
@@ -257,21 +257,23 @@ def test_make_targets_exist() -> None:
 def test_the_table_of_models_is_right() -> None:
     """Every shipped model once, but for those in folders, and a yes for each form that all its attentions have."""
     rows = [line.strip("| ").split(" | ") for line in PAGES["docs/models.md"].splitlines() if line.startswith("| `")]
-    said = {name: row[2:] for row in rows if len(row) == 6 for name in re.findall(r"`([a-z0-9_]+)`", row[0])}
+    message = {name: row[2:] for row in rows if len(row) == 6 for name in re.findall(r"`([a-z0-9_]+)`", row[0])}
     shipped = [name for name in group_choices()["model"] if "/" not in name]
-    assert set(said) <= set(shipped) and f" {len(said)} models " in PAGES["README.md"]
+    assert set(message) <= set(shipped) and f" {len(message)} models " in PAGES["README.md"]
     slots = (("bidirectional", "encoder"), ("causal", "decoder"), ("cross", "cross"), ("step", "decoder"))
     for column, (form, slot) in enumerate(slots):
-        able = models_that_can(CONF, lambda found, p=slot, f=f"supports_{form}": all(one.can(f) for one in found[p]))
+        able = models_that_can(
+            CONF, lambda result, p=slot, f=f"supports_{form}": all(item.can(f) for item in result[p])
+        )
         names = able.partition(": ")[2].split(", ")
-        assert {name for name, cells in said.items() if cells[column] != "no"} == set(names) & set(said), form
-    assert {name for name, cells in said.items() if "cross only" in cells} == {"linformer"}
+        assert {name for name, cells in message.items() if cells[column] != "no"} == set(names) & set(message), form
+    assert {name for name, cells in message.items() if "cross only" in cells} == {"linformer"}
 
 
 def test_every_file_that_the_architecture_page_names_exists() -> None:
     named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|yaml))`", PAGES["docs/architecture.md"])
-    found = [name for name in named if any((folder / name).exists() for folder in (ROOT, ROOT / "src/attnlab"))]
-    assert len(named) > 30 and set(named) - set(found) == {"_base.yaml"}
+    collected = [name for name in named if any((folder / name).exists() for folder in (ROOT, ROOT / "src/attnlab"))]
+    assert len(named) > 30 and set(named) - set(collected) == {"_base.yaml"}
 
 
 def slug(heading: str) -> str:

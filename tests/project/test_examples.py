@@ -44,14 +44,14 @@ def commands(title: str) -> list[str]:
 
 def lines_of(title: str, kinds: dict[str, str] = KINDS) -> list[str]:
     """The commands of a section that attnlab answers, in the words of `RUNNER`, with small runs."""
-    found = []
+    collected = []
     for line in commands(title):
         start = next((start for start in kinds if line.startswith(f"{start} ")), None)
         if start is not None:
             kind, words = kinds[start], line.removeprefix(start).replace("run=<run folder>", "'run=<run folder>'")
             more = [word for word in SMALL.split() if word not in words] if kind == "train" else []
-            found.append(" ".join([kind, words, *more]))
-    return list(dict.fromkeys(found))
+            collected.append(" ".join([kind, words, *more]))
+    return list(dict.fromkeys(collected))
 
 
 def shell(title: str, folder: Path) -> None:

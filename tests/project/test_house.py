@@ -100,8 +100,8 @@ def wrong_sizes(file: Path) -> Iterator[str]:
 @pytest.mark.parametrize("wrong", [wrong_imports, wrong_sizes])
 def test_every_file_keeps_the_rules(wrong: Callable[[Path], Iterator[str]]) -> None:
     """Which way imports point; sizes of files and functions; names. Every breach is listed."""
-    found = [f"{file.relative_to(SOURCE)}: {problem}" for file in FILES for problem in wrong(file)]
-    assert len(FILES) > 100 and not found, "\n".join(found)
+    collected = [f"{file.relative_to(SOURCE)}: {problem}" for file in FILES for problem in wrong(file)]
+    assert len(FILES) > 100 and not collected, "\n".join(collected)
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
@@ -113,10 +113,10 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
         if module in way:
             return [*way[way.index(module) :], module]
         way.append(module)
-        found = next(filter(None, (follow(other) for other in sorted(graph[module] - done))), [])
+        result = next(filter(None, (follow(other) for other in sorted(graph[module] - done))), [])
         way.pop()
         done.add(module)
-        return found
+        return result
 
     return next(filter(None, map(follow, sorted(graph))), [])
 
@@ -129,7 +129,7 @@ def import_graph() -> dict[str, set[str]]:
 def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = import_graph()
     assert sum(map(len, graph.values())) > 300
-    assert not (found := circle(graph)), " -> ".join(found)
+    assert not (result := circle(graph)), " -> ".join(result)
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
@@ -194,9 +194,9 @@ def targets(node: object) -> Iterator[str]:
 
 
 def test_every_target_resolves() -> None:
-    found = {t for file in (ROOT / "conf").rglob("*.yaml") for t in targets(yaml.safe_load(file.read_text()))}
-    assert len(found) > 1
-    for target in found - {"???"}:
+    collected = {t for file in (ROOT / "conf").rglob("*.yaml") for t in targets(yaml.safe_load(file.read_text()))}
+    assert len(collected) > 1
+    for target in collected - {"???"}:
         module, _, name = target.rpartition(".")
         assert hasattr(importlib.import_module(module), name), target
 

@@ -61,8 +61,8 @@ def first_job(name: str) -> JobConfig:
     """The first job of the command that the preset's header names, checked."""
     words = shlex.split(headings(name)["Command"])
     assert words[:2] == ["python", "train.py"] and f"experiment={name}" in words
-    given = {word.partition("=")[0] for word in words}
-    narrowed = [f"{key}={show(values[0])}" for key, values in swept(name).items() if key not in given]
+    inputs = {word.partition("=")[0] for word in words}
+    narrowed = [f"{key}={show(values[0])}" for key, values in swept(name).items() if key not in inputs]
     (job,) = check_command([*words[2:], *narrowed]).jobs
     return job
 
@@ -70,14 +70,14 @@ def first_job(name: str) -> JobConfig:
 @cache
 def points(name: str) -> list[dict[str, Any]]:
     """The swept values of every job; values of a swept section are given key by key."""
-    found = []
+    collected = []
     for values in itertools.product(*swept(name).values()):
         point: dict[str, Any] = {}
         for key, value in zip(swept(name), values, strict=True):
             inside = {f"{key}.{part}": item for part, item in value.items()} if isinstance(value, Mapping) else {}
             point |= inside or {key: value}
-        found.append(point)
-    return found
+        collected.append(point)
+    return collected
 
 
 def value_at(name: str, point: Mapping[str, Any], key: str) -> Any:
@@ -91,10 +91,10 @@ def value_at(name: str, point: Mapping[str, Any], key: str) -> Any:
         return run_label({"task": task}) if key == "task" else task["name"]
     if key in point:
         return point[key]
-    found: Any = job
+    result: Any = job
     for part in key.split("."):
-        found = found[int(part)] if isinstance(found, list) else found[part]
-    return found
+        result = result[int(part)] if isinstance(result, list) else result[part]
+    return result
 
 
 def task_at(name: str, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,10 +108,10 @@ def task_at(name: str, point: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def columns(name: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """Metric and condition of every column."""
-    given = text_of(name)["report"]["columns"]
+    inputs = text_of(name)["report"]["columns"]
     return {
         key: (item, {}) if isinstance(item, str) else (item["metric"], item.get("where", {}))
-        for key, item in given.items()
+        for key, item in inputs.items()
     }
 
 
@@ -130,24 +130,24 @@ def measured_metrics(task: str) -> set[str]:
     """Metrics of real runs of a task, except metrics of single lengths."""
     folder = ROOT / "experiments" / "measured" / "tasks" / task
     results = [json.loads(file.read_text()) for file in folder.glob("*.json")]
-    found = {metric for result in results for metric in result.get("metrics", {}) if "/length_" not in metric}
-    if any(metric.endswith(SEQUENCE_METRICS) for metric in found):
+    collected = {metric for result in results for metric in result.get("metrics", {}) if "/length_" not in metric}
+    if any(metric.endswith(SEQUENCE_METRICS) for metric in collected):
         # what sequences are judged by was not always all of these
-        found |= {f"{metric.rpartition('/')[0]}/{name}" for metric in found for name in SEQUENCE_METRICS}
+        collected |= {f"{metric.rpartition('/')[0]}/{name}" for metric in collected for name in SEQUENCE_METRICS}
     if task == "scan":
         # its official splits have one test
-        found |= {f"test/{name}" for name in SEQUENCE_METRICS}
+        collected |= {f"test/{name}" for name in SEQUENCE_METRICS}
     if task == "flip_flop":
         # with longer_tests
-        found |= {metric.replace("/iid/", f"/{part}/") for metric in found for part in ("twice", "four_times")}
+        collected |= {metric.replace("/iid/", f"/{part}/") for metric in collected for part in ("twice", "four_times")}
     if task == "sort_of_clevr":
         # its splits with held-out combinations (tests/tasks/test_held_out_combinations.py runs them)
-        found |= {metric.replace("/", f"/{part}/", 1) for metric in found for part in ("iid", "ood")}
+        collected |= {metric.replace("/", f"/{part}/", 1) for metric in collected for part in ("iid", "ood")}
     if task == "glue":
         for data_set in DATA_SETS.values():
             tested = [subset for subset in data_set.sizes if subset.startswith("test")]
-            found |= {f"{subset}/{metric}" for subset in tested for metric in data_set.metrics}
-    return found
+            collected |= {f"{subset}/{metric}" for subset in tested for metric in data_set.metrics}
+    return collected
 
 
 def metric_exists(metric: str, task: str) -> bool:
@@ -156,8 +156,8 @@ def metric_exists(metric: str, task: str) -> bool:
     of_attentions = re.fullmatch(r"val/layer_\d+/(key_norm|value_cosine)", metric)
     if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
         return True
-    own = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
-    return metric in {f"val/{known}" for known in own}
+    separate = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
+    return metric in {f"val/{known}" for known in separate}
 
 
 def test_there_are_presets_and_published_numbers() -> None:
@@ -166,9 +166,9 @@ def test_there_are_presets_and_published_numbers() -> None:
 
 @every_preset
 def test_a_preset_opens_with_its_claim(name: str) -> None:
-    found = headings(name)
-    assert list(found) == list(HEADINGS)
-    assert all(text.strip() for text in found.values())
+    result = headings(name)
+    assert list(result) == list(HEADINGS)
+    assert all(text.strip() for text in result.values())
 
 
 @pytest.mark.slow
@@ -271,11 +271,11 @@ def check_hypotheses(name: str) -> None:
     """Rows and columns of hypotheses, and the row of interest, are the preset's."""
     report = text_of(name)["report"]
     average = {report["average"]["name"]} if report.get("average") else set()
-    asked = report.get("hypotheses", [])
-    named = [row for one in asked for row in (one["row"], one.get("than") or one["fails_less_than"])]
+    requested = report.get("hypotheses", [])
+    named = [row for item in requested for row in (item["row"], item.get("than") or item["fails_less_than"])]
     named += [report["highlight"]] if report.get("highlight") else []
     assert set(named) <= set(row_names(name))
-    assert {one["column"] for one in asked if "than" in one} <= columns(name).keys() | average
+    assert {item["column"] for item in requested if "than" in item} <= columns(name).keys() | average
 
 
 def check_published_cells(name: str) -> None:
@@ -327,9 +327,9 @@ def check_cell(cell: Mapping[str, Any], unit: str) -> None:
 
 def test_a_choice_by_test_data_is_said() -> None:
     """Csordas et al. chose among their variants by the test set; every table at their settings says so."""
-    found = [name for name in PRESETS if "Csordas et al. 2021" in (text_of(name)["report"].get("protocol") or "")]
-    assert {f"park2024/table{n}" for n in ("4_scan", "5_add_or_sub", "6_place_value", "7_pcfg")} <= set(found)
-    for name in found:
+    collected = [name for name in PRESETS if "Csordas et al. 2021" in (text_of(name)["report"].get("protocol") or "")]
+    assert {f"park2024/table{n}" for n in ("4_scan", "5_add_or_sub", "6_place_value", "7_pcfg")} <= set(collected)
+    for name in collected:
         assert "best of up to eight variants by test mean" in text_of(name)["report"]["protocol"], name
 
 

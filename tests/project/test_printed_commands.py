@@ -64,9 +64,9 @@ def test_what_a_run_and_a_sweep_print(
     folder = a_run(run_folder(config), config, 0.5, data={}, steps_per_second=1.0)
     monkeypatch.setattr("sys.argv", ["train.py", *words])
     print_run(job_config(config), json.loads((folder / "result.json").read_text()), shown=True)
-    said = capsys.readouterr().out
-    assert f"run folder: {folder}\n" in said
-    evaluate, leet = commands(said)
+    printed = capsys.readouterr().out
+    assert f"run folder: {folder}\n" in printed
+    evaluate, leet = commands(printed)
     assert _job(*_options_and_overrides(evaluate[2:])).typed.paths.runs == f"{base}/runs"
     assert leet == ["wandb", "leet", f"{base}/runs/wandb"]
     assert print_sweep([job_config(config)], [ODD]) == 0
@@ -82,10 +82,10 @@ def test_what_a_report_prints(tmp_path: Path, capsys: pytest.CaptureFixture) -> 
     assert [run_folder(job) for job in jobs_of(trained[2:])] == [run.folder for run in source.runs]
     assert report_main(words) == 1
     assert commands(capsys.readouterr().err) == [trained]
-    own = compose_config([f"experiment={experiment}", "model=linear", "seed=0"])
-    own["paths"]["runs"] = str(base)
-    own.pop("report")
-    folder = a_run(run_folder(own), own, 0.25)
+    composed_config = compose_config([f"experiment={experiment}", "model=linear", "seed=0"])
+    composed_config["paths"]["runs"] = str(base)
+    composed_config.pop("report")
+    folder = a_run(run_folder(composed_config), composed_config, 0.25)
     out = tmp_path / "out (1)"
     assert report_main([*words, "figures=bars", f"out={out}"]) == 0
     again = commands(json.loads((out / "report.json").read_text())["report_command"])[0]
@@ -99,9 +99,9 @@ def test_what_a_report_prints(tmp_path: Path, capsys: pytest.CaptureFixture) -> 
 def test_hints_are_quoted(tmp_path: Path) -> None:
     folder = tmp_path / ODD
     folder.mkdir()
-    with pytest.raises(ConfigError) as found:
+    with pytest.raises(ConfigError) as result:
         _options_and_overrides([str(folder)])
-    assert shlex.quote(f"run={folder}") in found.value.problems[0]
+    assert shlex.quote(f"run={folder}") in result.value.problems[0]
 
 
 def test_runs_that_begin_with_others(tmp_path: Path) -> None:
@@ -128,13 +128,13 @@ def test_a_printed_command_pasted_into_a_shell(
     words = settings(base, *SMALL_CLEVR, "model=linear", "train.max_steps=2", "train.validate_every=2")
     monkeypatch.setattr("sys.argv", ["train.py", *words])
     assert train_main(words) == 0
-    said = capsys.readouterr().out
-    line = next(line.strip() for line in said.splitlines() if "evaluate.py" in line)
+    printed = capsys.readouterr().out
+    line = next(line.strip() for line in printed.splitlines() if "evaluate.py" in line)
     line = line.replace("python ", f"{shlex.quote(sys.executable)} ", 1)
     pasted = subprocess.run(
         ["sh", "-c", line], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=240, check=False
     )
     assert pasted.returncode == 0, pasted.stderr
-    folder = Path(re.search(r"run folder: (.*)", said)[1])
+    folder = Path(re.search(r"run folder: (.*)", printed)[1])
     assert folder.is_relative_to(base) and list((folder / "evaluations").glob("*.json"))
     assert f"paths.runs={base}/runs" in shlex.split(json.loads((folder / "result.json").read_text())["command"])

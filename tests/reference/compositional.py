@@ -37,10 +37,10 @@ def attention(
 
 def search(q: Tensor, k: list[Tensor], v: list[Tensor], seen: list[int]) -> Tensor:
     """sum_j softmax(q . k_j / sqrt(D)) v_j, one row a retrieval; zeros where no key is seen."""
-    found = torch.zeros_like(v[0])
+    result = torch.zeros_like(v[0])
     for weight, j in zip(softmax([q @ k[j] / math.sqrt(len(q)) for j in seen]), seen, strict=True):
-        found = found + weight * v[j]
-    return found
+        result = result + weight * v[j]
+    return result
 
 
 def score(module: nn.Module, query: Tensor, result: Tensor) -> Tensor:

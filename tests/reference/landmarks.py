@@ -26,8 +26,8 @@ def by_head(
         for h in range(module.n_heads):
             rows = [torch.zeros_like(row) for row in v[b][h]]
             if real[b]:
-                found = one_head(module, h, *([head[b][h][i] for i in real[b]] for head in (q, k, v)))
-                rows[: len(found)] = found
+                result = one_head(module, h, *([head[b][h][i] for i in real[b]] for head in (q, k, v)))
+                rows[: len(result)] = result
             heads.append(rows)
         out.append(heads)
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)

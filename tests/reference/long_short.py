@@ -59,15 +59,15 @@ def segments(module: nn.Module, real: list[int], causal: bool) -> list[list[int]
 
 def means_of(module: nn.Module, segment: list[int], logits: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
     """r rows, every head's part weighted by its own softmax over the segment, normalised over the full width."""
-    found = []
+    collected = []
     for column in range(module.rank):
         parts = []
         for h in range(module.n_heads):
             exps = torch.exp(torch.stack([logits[j] for j in segment])[:, h * module.rank + column])
             part = slice(h * module.head_width, (h + 1) * module.head_width)
             parts.append(exps @ torch.stack([rows[j] for j in segment])[:, part] / exps.sum())
-        found.append(layer_norm(module.global_norm, torch.cat(parts)))
-    return found
+        collected.append(layer_norm(module.global_norm, torch.cat(parts)))
+    return collected
 
 
 def softmax_sum(query: Tensor, keys: list[tuple[Tensor, Tensor]]) -> Tensor:

@@ -63,20 +63,20 @@ def test_data_seeds_are_no_rows_and_their_means_weigh_alike(runs: Path) -> None:
     assert [cell.mean for cell in cells] == [pytest.approx(47.0), pytest.approx((43 + 54) / 2)]
     assert mean_and_sd(cells[1]).endswith("(5, 2 data seeds)")
     assert list(cells[1].values) == ["0 of data 1", "1 of data 1", "2 of data 1", "0 of data 2", "1 of data 2"]
-    found = next(spread for spread in table.data_seeds() if spread.column == "ood")
-    assert [(one.data_seed, one.mean, one.n) for one in found.means] == [
+    result = next(spread for spread in table.data_seeds() if spread.column == "ood")
+    assert [(item.data_seed, item.mean, item.n) for item in result.means] == [
         (1, pytest.approx(42), 3),
         (2, pytest.approx(52), 3),
     ]
-    assert found.within == pytest.approx(2) and found.between == pytest.approx(50**0.5)
-    assert found.expected == pytest.approx(2 / 3**0.5)
+    assert result.within == pytest.approx(2) and result.between == pytest.approx(50**0.5)
+    assert result.expected == pytest.approx(2 / 3**0.5)
 
 
 def test_differences_never_cross_data_sets_and_count_them(runs: Path) -> None:
-    (found,) = table_of(runs, REPORT).comparisons()
-    assert found.difference == pytest.approx(2.0) and found.units == "data seeds"
-    assert found.seeds == [("data 1", pytest.approx(1.0)), ("data 2", pytest.approx(3.0))]
-    assert found.method == "range over 2 paired data seeds, each the mean of its seeds"
+    (result,) = table_of(runs, REPORT).comparisons()
+    assert result.difference == pytest.approx(2.0) and result.units == "data seeds"
+    assert result.seeds == [("data 1", pytest.approx(1.0)), ("data 2", pytest.approx(3.0))]
+    assert result.method == "range over 2 paired data seeds, each the mean of its seeds"
     (answer,) = answers(table_of(runs, REPORT))
     assert answer.verdict == "undecided" and "as claimed in 2 of 2" in answer.reason
     assert answer.reason.startswith("linear_l2 without seeds 2 of data 2 (not in the table): no verdict")
@@ -84,7 +84,9 @@ def test_differences_never_cross_data_sets_and_count_them(runs: Path) -> None:
 
 def test_rows_on_different_data_have_no_difference() -> None:
     def seeds(*data: int) -> list[ReportSeed]:
-        return [ReportSeed(seed=at, value=float(at), state="finished", data_seed=one) for one in data for at in (0, 1)]
+        return [
+            ReportSeed(seed=at, value=float(at), state="finished", data_seed=item) for item in data for at in (0, 1)
+        ]
 
     assert paired_on_data(seeds(1), seeds(2), OOD) is None
     within = paired_on_data(seeds(1, 2), seeds(2, 3), OOD)
@@ -100,7 +102,7 @@ def test_the_section_stands_in_every_output(runs: Path, tmp_path: Path, capsys: 
     line = "data 1: 42.0 (3), data 2: 52.0 (3)"
     assert line in capsys.readouterr().out and line in (out / "table.md").read_text()
     content = json.loads((out / "report.json").read_text())
-    assert [one["row"] for one in content["data_seeds"] if one["column"] == "ood"] == ["linear", "linear_l2"]
+    assert [item["row"] for item in content["data_seeds"] if item["column"] == "ood"] == ["linear", "linear_l2"]
     assert page_main([f"measured={tmp_path / 'reports'}", f"reports={tmp_path}", f"out={tmp_path / 'page.html'}"]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "<h3>Data seeds</h3>" in page and "0 of data 2" in page and "2 data seeds" in page
@@ -128,30 +130,30 @@ def chosen(runs: Path, **block: Any) -> tuple[Table, str]:
 
 def test_validation_chooses_and_says_so(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
     by_rate(tmp_path, configs["linear"], {0.1: (0.2, 0.9), 0.2: (0.8, 0.7), 0.3: (0.5, 0.9), 0.4: (0.9, None)})
-    table, said = chosen(tmp_path, best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
+    table, text = chosen(tmp_path, best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
     assert table.cells["linear"]["ood"].mean == pytest.approx(20.0)
-    assert "linear, ood: optim.lr=0.1 (val/sequence_accuracy 90.0 %, among 4 values, 1 without a number" in said
-    assert "; equal there, and tried later: optim.lr=0.3" in said
-    table, said = chosen(tmp_path, best_over=["optim.lr"])
+    assert "linear, ood: optim.lr=0.1 (val/sequence_accuracy 90.0 %, among 4 values, 1 without a number" in text
+    assert "; equal there, and tried later: optim.lr=0.3" in text
+    table, text = chosen(tmp_path, best_over=["optim.lr"])
     assert table.cells["linear"]["ood"].mean == pytest.approx(90.0)
-    assert "chosen by the numbers shown, which are too good: linear, ood: optim.lr=0.4" in said
-    _, said = chosen(tmp_path, rows=["optim.lr"], chosen_by="val/sequence_accuracy")
-    assert "val/sequence_accuracy does not choose between 0.1; 0.3 (90.0 % among 4 values, 1 without a number)" in said
+    assert "chosen by the numbers shown, which are too good: linear, ood: optim.lr=0.4" in text
+    _, text = chosen(tmp_path, rows=["optim.lr"], chosen_by="val/sequence_accuracy")
+    assert "val/sequence_accuracy does not choose between 0.1; 0.3 (90.0 % among 4 values, 1 without a number)" in text
 
 
 def test_values_are_compared_over_the_seeds_that_all_have(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
     config, block = configs["linear"], {"best_over": ["optim.lr"], "chosen_by": "val/sequence_accuracy"}
     by_rate(tmp_path, config, {0.1: (0.2, 0.6)}, seed=0)
     by_rate(tmp_path, config, {0.1: (0.2, 0.8), 0.2: (0.8, 0.75)}, seed=1)
-    table, said = chosen(tmp_path, **block)
+    table, text = chosen(tmp_path, **block)
     assert table.cells["linear"]["ood"].mean == pytest.approx(20.0)
-    assert "80.0 %, among 2 values, over the 1 seed that all of them have" in said
+    assert "80.0 %, among 2 values, over the 1 seed that all of them have" in text
     # the better value at the common seed has another run, which diverged
     diverged = config | {"optim": config["optim"] | {"lr": 0.1}, "seed": 2}
     a_run(tmp_path / "lr0.1" / "seed2", diverged, state="failed", status={"reason": f"{DIVERGED} at step 3"})
-    table, said = chosen(tmp_path, **block)
+    table, text = chosen(tmp_path, **block)
     assert table.cells["linear"]["ood"].mean == pytest.approx(80.0)
-    assert "75.0 %, among 2 values, 1 with a run that diverged" in said
+    assert "75.0 %, among 2 values, 1 with a run that diverged" in text
     by_rate(tmp_path, config, {0.3: (0.5, 0.9)}, seed=5)
     with pytest.raises(TableError, match="no seed has it at all values"):
         chosen(tmp_path, **block)

@@ -57,10 +57,10 @@ def test_chosen_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], re
     """The chosen seeds alone are better by 4.8, with p < 0.001."""
     write(tmp_path, configs, dict(enumerate(GAINS)), recorded)
     assert answer(tmp_path, configs, ALL, ALL).verdict == "undecided"
-    found = answer(tmp_path, configs, CHOSEN, ALL)
-    assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
-    assert "linear_l2 and linear without seeds 0, 1, 5, 8, 9 (finished and left out): no verdict" in found.reason
-    assert "5 of 10 finished seeds, without 0, 1, 5, 8, 9" in found.reason
+    actual = answer(tmp_path, configs, CHOSEN, ALL)
+    assert actual.verdict == "undecided" and actual.corrected is not None and actual.corrected < 0.001
+    assert "linear_l2 and linear without seeds 0, 1, 5, 8, 9 (finished and left out): no verdict" in actual.reason
+    assert "5 of 10 finished seeds, without 0, 1, 5, 8, 9" in actual.reason
     # the declaration of the runs counts, not a later one
     later = answer(tmp_path, configs, CHOSEN, list(CHOSEN))
     assert later.verdict == ("supported" if recorded is None else "undecided")
@@ -87,8 +87,8 @@ def test_a_diverged_run_that_was_left_out_is_named(tmp_path: Path, configs: dict
     a_run(tmp_path / "linear_l2/seed5", lost, state="failed", status={"reason": f"{DIVERGED} the loss is nan"})
     other = configs["linear_l2"] | {"seed": 6, "optim": configs["linear_l2"]["optim"] | {"lr": 1.0}}
     a_run(tmp_path / "linear_l2/seed6", other)
-    found = answer(tmp_path, configs, HALF, HALF)
-    assert found.verdict == "supported" and "5 of 6 finished seeds, without 5" in found.reason
+    actual = answer(tmp_path, configs, HALF, HALF)
+    assert actual.verdict == "supported" and "5 of 6 finished seeds, without 5" in actual.reason
 
 
 def test_seeds_that_were_begun_and_left_out_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
@@ -106,25 +106,25 @@ def test_seeds_that_were_begun_and_left_out_are_named(tmp_path: Path, configs: d
 def test_declared_seeds_alone_are_tested_and_added_ones_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
     gains = dict(enumerate((4.0, 5.0, 4.0, 5.0, 4.5, 3.0, 4.0, 5.0)))
     write(tmp_path, configs, gains, HALF)
-    found = answer(tmp_path, configs, HALF, HALF)
-    assert found.verdict == "supported" and "5 of 8 finished seeds, without 5, 6, 7" in found.reason
-    found = answer(tmp_path, configs, range(8), HALF)
-    assert found.verdict == "supported" and "3 of 8 seeds added to the declared ones: 5, 6, 7" in found.reason
+    actual = answer(tmp_path, configs, HALF, HALF)
+    assert actual.verdict == "supported" and "5 of 8 finished seeds, without 5, 6, 7" in actual.reason
+    actual = answer(tmp_path, configs, range(8), HALF)
+    assert actual.verdict == "supported" and "3 of 8 seeds added to the declared ones: 5, 6, 7" in actual.reason
 
 
 def test_declared_seeds_that_have_not_run_are_waited_for(tmp_path: Path, configs: dict[str, Any]) -> None:
     write(tmp_path, configs, dict.fromkeys(HALF, 4.0), ALL)
     for seeds in (ALL, HALF):
-        found = answer(tmp_path, configs, seeds, ALL)
-        assert found.verdict == "undecided" and "linear_l2 and linear without seeds 5, 6, 7, 8, 9" in found.reason
+        actual = answer(tmp_path, configs, seeds, ALL)
+        assert actual.verdict == "undecided" and "linear_l2 and linear without seeds 5, 6, 7, 8, 9" in actual.reason
 
 
 def test_changed_declarations_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
     write(tmp_path, configs, dict.fromkeys(HALF, 4.0), HALF)
     write(tmp_path, configs, dict.fromkeys(ALL[5:], 4.0), ALL)
-    found = answer(tmp_path, configs, ALL, ALL)
+    actual = answer(tmp_path, configs, ALL, ALL)
     changed = "the declared seeds were changed between runs: 0, 1, 2, 3, 4; 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
-    assert found.verdict == "supported" and changed in found.reason and "changed since: seeds" in found.declared
+    assert actual.verdict == "supported" and changed in actual.reason and "changed since: seeds" in actual.declared
 
 
 def data_table(folder: Path, configs: dict[str, Any], data_seeds: Sequence[int], declared: Sequence[int] = ()) -> Table:
@@ -134,9 +134,9 @@ def data_table(folder: Path, configs: dict[str, Any], data_seeds: Sequence[int],
         for name, config in configs.items()
         for seed in data_seeds
     ]
-    asked = [Hypothesis(**ASKED)]
+    hypotheses = [Hypothesis(**ASKED)]
     return make_table(
-        Report(title="t", columns={"ood": OOD}, hypotheses=asked, seeds=[0], data_seeds=list(declared)), runs
+        Report(title="t", columns={"ood": OOD}, hypotheses=hypotheses, seeds=[0], data_seeds=list(declared)), runs
     )
 
 
@@ -155,12 +155,12 @@ def write_data(folder: Path, configs: dict[str, Any], gains: dict[int, float], d
 def test_chosen_data_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any], recorded: list[int] | None) -> None:
     """The runs of other data seeds lie in other folders."""
     write_data(tmp_path, configs, dict(enumerate(GAINS)), recorded)
-    (found,) = answers(data_table(tmp_path, configs, ALL, ALL))
-    assert found.verdict == "undecided" and "10 data seeds show a difference of" in found.reason
-    (found,) = answers(data_table(tmp_path, configs, CHOSEN, ALL))
-    assert found.verdict == "undecided" and found.corrected is not None and found.corrected < 0.001
+    (actual,) = answers(data_table(tmp_path, configs, ALL, ALL))
+    assert actual.verdict == "undecided" and "10 data seeds show a difference of" in actual.reason
+    (actual,) = answers(data_table(tmp_path, configs, CHOSEN, ALL))
+    assert actual.verdict == "undecided" and actual.corrected is not None and actual.corrected < 0.001
     without = "linear_l2 and linear without seeds 0 of data 0, 1, 5, 8, 9 (finished and left out): no verdict"
-    assert without in found.reason and "5 of 10 finished seeds, without 0 of data 0, 1, 5, 8, 9" in found.reason
+    assert without in actual.reason and "5 of 10 finished seeds, without 0 of data 0, 1, 5, 8, 9" in actual.reason
     # the declaration of the runs counts, not a later one
     (later,) = answers(data_table(tmp_path, configs, CHOSEN, CHOSEN))
     assert later.verdict == ("supported" if recorded is None else "undecided")
@@ -174,9 +174,11 @@ def test_chosen_data_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any
 
 def test_added_data_seeds_are_named(tmp_path: Path, configs: dict[str, Any]) -> None:
     write_data(tmp_path, configs, dict(enumerate((4.0, 5.0, 4.0, 5.0, 4.5, 3.0, 4.0, 5.0))), HALF)
-    (found,) = answers(data_table(tmp_path, configs, range(8), range(8)))
-    assert found.verdict == "supported" and "3 of 8 seeds added to the declared ones: 0 of data 5, 6, 7" in found.reason
-    assert "changed since: data_seeds" in found.declared
+    (actual,) = answers(data_table(tmp_path, configs, range(8), range(8)))
+    assert (
+        actual.verdict == "supported" and "3 of 8 seeds added to the declared ones: 0 of data 5, 6, 7" in actual.reason
+    )
+    assert "changed since: data_seeds" in actual.declared
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,15 @@ def config() -> dict[str, Any]:
     return compose_config([*SMALL_SCAN, "model=linear"])
 
 
-def table_of(config: dict[str, Any], gains: tuple[float, ...], *asked: Hypothesis) -> Table:
+def table_of(config: dict[str, Any], gains: tuple[float, ...], *requested: Hypothesis) -> Table:
     """Rows linear, mine (ahead by the gains, in percent) and late (missing), with a run for each seed."""
     runs = []
     for seed, gain in enumerate(gains):
         for name, value in (("linear", 0.5), ("mine", 0.5 + gain / 100), ("late", None)):
-            own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+            changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
             done = {"result": {"metrics": {OOD: value}}} if value else {}
-            runs.append(ReportRun(Path(name) / f"seed{seed}", own, "finished" if value else "missing", **done))
-    return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=list(asked)), runs)
+            runs.append(ReportRun(Path(name) / f"seed{seed}", changed, "finished" if value else "missing", **done))
+    return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=list(requested)), runs)
 
 
 def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -> None:
@@ -83,16 +83,16 @@ def test_a_hypothesis_without_enough_seeds_has_no_test(config: dict[str, Any]) -
 def test_the_corrected_interval_decides(
     config: dict[str, Any], claim: dict[str, Any], others: int, verdict: str, told: str
 ) -> None:
-    asked = [Hypothesis(row="mine", than="linear", column="ood", **claim)]
-    asked += [Hypothesis(row="late", than="linear", column="ood")] * others
-    answer = answers(table_of(config, GAINS, *asked))[0]
+    hypotheses = [Hypothesis(row="mine", than="linear", column="ood", **claim)]
+    hypotheses += [Hypothesis(row="late", than="linear", column="ood")] * others
+    answer = answers(table_of(config, GAINS, *hypotheses))[0]
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
 
 
 def test_better_is_lower_for_a_perplexity() -> None:
     def claimed(**form: Any) -> tuple[float, float]:
-        found = claimed_range(Hypothesis(row="a", than="b", column="c", **form), "test/perplexity")
-        return found.low, found.high
+        result = claimed_range(Hypothesis(row="a", than="b", column="c", **form), "test/perplexity")
+        return result.low, result.high
 
     assert claimed() == (-math.inf, 0) and claimed(direction="higher") == (0, math.inf)
     assert claimed(at_least=2.0) == (-math.inf, -2) and claimed(not_worse_by=1.0) == (-math.inf, 1)
@@ -122,10 +122,10 @@ FORMS: dict[str, dict[str, Any]] = {
     ],
 )
 def test_equal_differences_are_a_point(config: dict[str, Any], gain: float, expected: tuple[str, ...]) -> None:
-    asked = [Hypothesis(row="mine", than="linear", column="ood", **claim) for claim in FORMS.values()]
-    found = answers(table_of(config, (gain,) * 5, *asked))
-    assert tuple(one.verdict for one in found) == expected
-    assert all(one.p is None and one.low == one.high and "equal in all 5 seeds" in one.reason for one in found)
+    hypothesis = [Hypothesis(row="mine", than="linear", column="ood", **claim) for claim in FORMS.values()]
+    answer = answers(table_of(config, (gain,) * 5, *hypothesis))
+    assert tuple(item.verdict for item in answer) == expected
+    assert all(item.p is None and item.low == item.high and "equal in all 5 seeds" in item.reason for item in answer)
 
 
 DIVERGENCE = f"{DIVERGED} the loss is nan"
@@ -134,7 +134,7 @@ DIVERGENCE = f"{DIVERGED} the loss is nan"
 def outcomes_of(
     config: dict[str, Any],
     rows: dict[str, Sequence[float | str]],
-    *asked: Hypothesis,
+    *requested: Hypothesis,
     shortcut: float | None = None,
     more: Mapping[str, float] = {},
     **block: Any,
@@ -148,13 +148,13 @@ def outcomes_of(
     runs, known = [], {} if shortcut is None else {OOD: {"most frequent answer": shortcut / 100}}
     for name, outcomes in rows.items():
         for seed, outcome in enumerate(outcomes):
-            own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+            changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
             reason = {"diverged": DIVERGENCE, "memory": "OutOfMemoryError: CUDA"}.get(str(outcome), "")
             state = "failed" if reason else str(outcome) if isinstance(outcome, str) else "finished"
             result = {} if isinstance(outcome, str) else {"metrics": {OOD: outcome / 100, **more}, "shortcuts": known}
-            runs.append(ReportRun(Path(name) / f"seed{seed}", own, state, reason, result))
+            runs.append(ReportRun(Path(name) / f"seed{seed}", changed, state, reason, result))
     block = {"title": "SCAN", "columns": {"ood": OOD}} | block
-    return make_table(Report(hypotheses=list(asked), **block), runs)
+    return make_table(Report(hypotheses=list(requested), **block), runs)
 
 
 LOST = ("diverged",) * 5
@@ -200,8 +200,8 @@ def test_a_diverged_run_ranks_last(
     verdict: str,
     told: str,
 ) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood", **claim)
-    [answer] = answers(outcomes_of(config, {"linear": linear, "mine": mine}, asked))
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood", **claim)
+    [answer] = answers(outcomes_of(config, {"linear": linear, "mine": mine}, hypothesis))
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
     assert answer.low is None and answer.difference is None
     lost = mine.count("diverged")
@@ -211,9 +211,9 @@ def test_a_diverged_run_ranks_last(
 
 def test_a_difference_with_diverged_runs_has_no_mean(config: dict[str, Any]) -> None:
     table = outcomes_of(config, {"linear": (*SPREAD, *SPREAD), "mine": (*HIGHER[:5], *LOST)})
-    [found] = table.comparisons()
-    assert (found.difference, found.low) == (None, None) and found.p == pytest.approx(1)
-    [shown] = difference_tables(record(table, [found], experiment="e"))
+    [result] = table.comparisons()
+    assert (result.difference, result.low) == (None, None) and result.p == pytest.approx(1)
+    [shown] = difference_tables(record(table, [result], experiment="e"))
     [line] = shown.rows
     assert (line[0], line[2:4]) == ("mine - linear", ["-", "-"])
     assert line[-1].startswith("better in 50 % of the pairs of runs; 5 of 10 and 0 of 10 diverged")
@@ -221,24 +221,24 @@ def test_a_difference_with_diverged_runs_has_no_mean(config: dict[str, Any]) -> 
 
 def test_diverged_runs_without_a_partner_are_compared_too(config: dict[str, Any]) -> None:
     """The lost seed of one row has no outcome in the other one: its common seeds alone have a mean difference of 10."""
-    asked = Hypothesis(row="mine", than="linear", column="ood")
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood")
     rows = {"linear": (*SPREAD[:4], "diverged"), "mine": (*HIGHER[:4], "missing")}
-    table = outcomes_of(config, rows, asked)
-    [answer], [found] = answers(table), table.comparisons()
-    assert answer.verdict == "undecided" and answer.difference is None and found.difference is None
-    assert "0 of 4 and 1 of 5 diverged" in answer.reason and "0 of 4 and 1 of 5 diverged" in found.method
+    table = outcomes_of(config, rows, hypothesis)
+    [answer], [actual] = answers(table), table.comparisons()
+    assert answer.verdict == "undecided" and answer.difference is None and actual.difference is None
+    assert "0 of 4 and 1 of 5 diverged" in answer.reason and "0 of 4 and 1 of 5 diverged" in actual.method
     assert "mine 4/0/4, linear 5/1/5" in answer.reason
 
 
 @pytest.mark.parametrize("share", [0.0, 100.0])
 def test_rows_at_an_end_of_the_scale_are_named(config: dict[str, Any], share: float) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood")
-    [answer] = answers(outcomes_of(config, {"linear": [share] * 5, "mine": [share] * 5}, asked))
-    verdict, said = {
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood")
+    [answer] = answers(outcomes_of(config, {"linear": [share] * 5, "mine": [share] * 5}, hypothesis))
+    verdict, text = {
         0.0: ("undecided", "linear is not shown to be better than the worst number, 0.0: no verdict"),
         100.0: ("refuted", "all runs have 100.0, where"),
     }[share]
-    assert answer.verdict == verdict and said in answer.reason
+    assert answer.verdict == verdict and text in answer.reason
 
 
 FAILING = (3.0, 3.1, 2.9, 3.0, 3.2)
@@ -256,9 +256,9 @@ LEARNED = (3.4, 3.5, 3.3, 3.4, 3.6)
 def test_a_comparison_of_rows_without_a_success_says_so(
     config: dict[str, Any], mine: Any, linear: Any, claim: dict[str, Any], verdict: str, is_told: bool
 ) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood", **claim)
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood", **claim)
     success = Success(column="ood", at_least=50.0)
-    [answer] = answers(outcomes_of(config, {"linear": linear, "mine": mine}, asked, success=success))
+    [answer] = answers(outcomes_of(config, {"linear": linear, "mine": mine}, hypothesis, success=success))
     assert (answer.verdict, "linear: 0 of 5 runs succeed in ood" in answer.reason) == (verdict, is_told), answer.reason
 
 
@@ -284,20 +284,20 @@ def test_a_comparison_of_rows_without_a_success_says_so(
 def test_rows_that_have_learned_nothing_support_no_parity(
     config: dict[str, Any], mine: Any, shortcut: float, iid: float, claim: dict[str, Any], verdict: str, told: str
 ) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood", **claim)
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood", **claim)
     block = {"columns": {"iid": IID, "ood": OOD}, "success": Success(column="iid", at_least=95)}
     rows = {"linear": FAILING, "mine": mine}
-    [answer] = answers(outcomes_of(config, rows, asked, shortcut=shortcut, more={IID: iid / 100}, **block))
+    [answer] = answers(outcomes_of(config, rows, hypothesis, shortcut=shortcut, more={IID: iid / 100}, **block))
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
 
 
 def test_a_value_that_the_tested_numbers_choose_gives_no_verdict(config: dict[str, Any]) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood")
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood")
     rows = {"linear": SPREAD, "mine": HIGHER[:5]}
-    [answer] = answers(outcomes_of(config, rows, asked, best_over=["optim.lr"]))
+    [answer] = answers(outcomes_of(config, rows, hypothesis, best_over=["optim.lr"]))
     assert answer.verdict == "undecided"
     assert "values of optim.lr are chosen by the tested numbers: no verdict; difference +10.0" in answer.reason
-    [debugged] = answers(outcomes_of(config | {"debug": "smoke"}, rows, asked))
+    [debugged] = answers(outcomes_of(config | {"debug": "smoke"}, rows, hypothesis))
     assert debugged.verdict == "undecided" and "runs of debug=smoke: no verdict" in debugged.reason
 
 
@@ -312,27 +312,29 @@ def test_a_value_that_the_tested_numbers_choose_gives_no_verdict(config: dict[st
 def test_failures_are_tested_if_each_run_of_a_row_has_its_own_data(
     config: dict[str, Any], data_seeds: int, seeds: int, failing: Sequence[int], verdict: str, told: str
 ) -> None:
-    asked, runs = Hypothesis(row="mine", fails_less_than="linear"), []
+    hypothesis, runs = Hypothesis(row="mine", fails_less_than="linear"), []
     for name, data_seed, seed in product(("linear", "mine"), range(data_seeds), range(seeds)):
-        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
-        own["task"] = own["task"] | {"data_seed": data_seed}
+        changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        changed["task"] = changed["task"] | {"data_seed": data_seed}
         value = 0.1 if name == "linear" and data_seed in failing else 0.9
         runs.append(
-            ReportRun(Path(name) / f"{data_seed}" / f"seed{seed}", own, "finished", "", {"metrics": {OOD: value}})
+            ReportRun(Path(name) / f"{data_seed}" / f"seed{seed}", changed, "finished", "", {"metrics": {OOD: value}})
         )
     success = Success(column="ood", at_least=50)
-    [answer] = answers(make_table(Report(title="t", columns={"ood": OOD}, success=success, hypotheses=[asked]), runs))
+    [answer] = answers(
+        make_table(Report(title="t", columns={"ood": OOD}, success=success, hypotheses=[hypothesis]), runs)
+    )
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
 
 
 def test_a_diverged_run_has_no_lowest_norm(config: dict[str, Any]) -> None:
     norm, runs = "val/layer_0/key_norm", []
     for name, seed in product(("linear", "mine"), range(5)):
-        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
         lost = ("failed", DIVERGENCE, {}) if name == "mine" else ("finished", "", {"metrics": {norm: 9.0 + seed}})
-        runs.append(ReportRun(Path(name) / f"seed{seed}", own, *lost))
-    asked = Hypothesis(row="mine", than="linear", column="norm", direction="lower")
-    [answer] = answers(make_table(Report(title="t", columns={"norm": norm}, hypotheses=[asked]), runs))
+        runs.append(ReportRun(Path(name) / f"seed{seed}", changed, *lost))
+    hypothesis = Hypothesis(row="mine", than="linear", column="norm", direction="lower")
+    [answer] = answers(make_table(Report(title="t", columns={"norm": norm}, hypotheses=[hypothesis]), runs))
     assert answer.verdict == "undecided" and "no test, as neither direction is better" in answer.reason
     assert "better in" not in answer.reason.replace("is better in", ""), "no share of pairs either"
 
@@ -350,9 +352,11 @@ def test_a_diverged_run_has_no_lowest_norm(config: dict[str, Any]) -> None:
     ],
 )
 def test_claims_that_a_column_cannot_have_are_refused(metric: str, claim: dict[str, Any], problem: str | None) -> None:
-    asked = {"row": "mine", "than": "linear", "column": "c", **claim}
-    found = declaration_problems({"title": "t", "columns": {"c": metric}, "hypotheses": [asked]})
-    assert [one.startswith(f"report.hypotheses.{problem}") for one in found] == ([True] if problem else []), found
+    requested = {"row": "mine", "than": "linear", "column": "c", **claim}
+    messages = declaration_problems({"title": "t", "columns": {"c": metric}, "hypotheses": [requested]})
+    assert [item.startswith(f"report.hypotheses.{problem}") for item in messages] == ([True] if problem else []), (
+        messages
+    )
 
 
 @pytest.mark.parametrize(
@@ -364,9 +368,9 @@ def test_claims_that_a_column_cannot_have_are_refused(metric: str, claim: dict[s
     ],
 )
 def test_no_verdict_while_a_run_has_no_outcome(config: dict[str, Any], state: str, told: str) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood")
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood")
     rows = {"linear": (*SPREAD, 50.0), "mine": (*HIGHER[:5], state)}
-    [answer] = answers(outcomes_of(config, rows, asked))
+    [answer] = answers(outcomes_of(config, rows, hypothesis))
     assert answer.verdict == "undecided" and f"{told}: no verdict; difference +10.0" in answer.reason
     assert f"mine {5 if state == 'missing' else 6}/0/5, linear 6/0/5" in answer.reason
 
@@ -387,13 +391,13 @@ def test_failures_are_compared_by_fishers_test(
     config: dict[str, Any], mine: int, linear: int, others: int, verdict: str, told: str
 ) -> None:
     """A run fails below 60 %, or if it diverges."""
-    asked = [Hypothesis(row="mine", fails_less_than="linear")]
-    asked += [Hypothesis(row="late", than="linear", column="ood")] * others
+    hypotheses = [Hypothesis(row="mine", fails_less_than="linear")]
+    hypotheses += [Hypothesis(row="late", than="linear", column="ood")] * others
     rows = {
         row: [*([30.0] * (count // 2)), *(["diverged"] * (count - count // 2)), *([90.0] * (5 - count))]
         for row, count in (("linear", linear), ("mine", mine))
     }
-    answer = answers(outcomes_of(config, rows, *asked, success=Success(column="ood", at_least=60)))[0]
+    answer = answers(outcomes_of(config, rows, *hypotheses, success=Success(column="ood", at_least=60)))[0]
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
     assert answer.claim == "mine fails less than linear in ood" and answer.low is None
 
@@ -403,8 +407,8 @@ def test_the_verdict_agrees_with_the_corrected_p_and_the_interval(config: dict[s
     for size in (0.0, 2.0, 4.0):
         for _ in range(40):
             gains = tuple(source.gauss(size, 2.0) for _ in range(5))
-            asked = [Hypothesis(row=row, than="linear", column="ood") for row in ("mine", "late", "late")]
-            answer = answers(table_of(config, gains, *asked))[0]
+            hypothesis = [Hypothesis(row=row, than="linear", column="ood") for row in ("mine", "late", "late")]
+            answer = answers(table_of(config, gains, *hypothesis))[0]
             assert answer.corrected is not None and answer.low is not None and answer.high is not None
             assert (answer.verdict == "supported") == (answer.low > 0)
             assert (answer.verdict == "refuted") == (answer.high <= 0)
@@ -414,11 +418,11 @@ def test_the_verdict_agrees_with_the_corrected_p_and_the_interval(config: dict[s
 def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_first_start(
     config: dict[str, Any],
 ) -> None:
-    asked = Hypothesis(row="mine", than="linear", column="ood", at_least=1.0)
+    hypothesis = Hypothesis(row="mine", than="linear", column="ood", at_least=1.0)
     other = Hypothesis(row="late", than="linear", column="ood")
-    table = table_of(config, GAINS, asked)
+    table = table_of(config, GAINS, hypothesis)
     assert answers(table)[0].declared == "not declared before 10 of 10 runs"
-    analysis = {"columns": {"ood": OOD}, "hypotheses": [asdict(asked)]}
+    analysis = {"columns": {"ood": OOD}, "hypotheses": [asdict(hypothesis)]}
     record = {"analysis": analysis, "step": 0, "git": {"commit": "c" * 40}}
 
     def declared(first: dict[str, Any], **others: Any) -> HypothesisAnswer:
@@ -429,20 +433,20 @@ def test_a_hypothesis_is_declared_before_a_run_if_the_run_recorded_it_at_its_fir
 
     assert declared({}).declared == "declared before the 10 runs, commit cccccccccc"
     # added when the run was resumed, another size, a file of another program
-    changed = analysis | {"hypotheses": [asdict(asked) | {"at_least": 2.0}]}
+    changed = analysis | {"hypotheses": [asdict(hypothesis) | {"at_least": 2.0}]}
     for first in ({"step": 300}, {"analysis": changed}, {"analysis": {"hypotheses": [1, {}]}}, {"analysis": 3}):
         assert declared(first).declared == "not declared before 1 of 10 runs"
     # one more column, and a hypothesis that is no longer asked: it still counts in the correction
-    former = {"columns": {"ood": OOD, "iid": IID}, "hypotheses": [asdict(asked), asdict(other)]}
-    found = declared({"analysis": former}, analysis=former)
-    assert found.declared == "declared before the 10 runs, commit cccccccccc; changed since: columns, hypotheses"
+    former = {"columns": {"ood": OOD, "iid": IID}, "hypotheses": [asdict(hypothesis), asdict(other)]}
+    result = declared({"analysis": former}, analysis=former)
+    assert result.declared == "declared before the 10 runs, commit cccccccccc; changed since: columns, hypotheses"
     # the same words about other rows, and about other numbers
     swapped = analysis | {"row_names": {"linear": "mine", "mine": "linear"}}
     assert declared({"analysis": swapped}, analysis=swapped).declared == "not declared before 10 of 10 runs"
-    renamed = {"columns": {"ood": IID}, "hypotheses": [asdict(asked)]}
+    renamed = {"columns": {"ood": IID}, "hypotheses": [asdict(hypothesis)]}
     assert declared({"analysis": renamed}, analysis=renamed).declared == "not declared before 10 of 10 runs"
-    found = declared({"analysis": former}, analysis=former)
-    assert "corrected for 2 hypotheses" in found.reason
+    result = declared({"analysis": former}, analysis=former)
+    assert "corrected for 2 hypotheses" in result.reason
     # one put in the place of another after the runs: both were posed
     former = {"columns": {"ood": OOD}, "hypotheses": [asdict(other)]}
     assert "corrected for 2 hypotheses" in declared({"analysis": former}, analysis=former).reason
@@ -455,11 +459,11 @@ def test_a_run_records_every_declared_analysis_with_the_step_of_its_first_record
     folder.create()
     folder.config_file.write_text(yaml.safe_dump(config))
     first, second = [{"row": "a", "than": "b", "column": "ood"}], [{"row": "b", "than": "a", "column": "ood"}]
-    for asked, reached in ((first, 10), (None, 20), (second, 30), (first, 40)):
-        record_start(folder, reporter, {"hypotheses": asked} if asked else None)
+    for requested, reached in ((first, 10), (None, 20), (second, 30), (first, 40)):
+        record_start(folder, reporter, {"hypotheses": requested} if requested else None)
         folder.set_status("stopped", step=reached)
-    found = [(one["analysis"]["hypotheses"], one["step"]) for one in folder.status()["declared"]]
-    assert found == [(first, 0), (second, 20)]
+    collected = [(item["analysis"]["hypotheses"], item["step"]) for item in folder.status()["declared"]]
+    assert collected == [(first, 0), (second, 20)]
 
 
 @pytest.mark.parametrize(

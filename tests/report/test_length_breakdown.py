@@ -31,10 +31,10 @@ def a_run(right: Mapping[Any, int], counts: Mapping[Any, int], seed: int = 0, mo
     """A finished run with this many right answers at each length; the others have none right."""
     whole = sum(right.values()) / sum(counts.values())
     metrics = {f"test/ood/length_{at}/sequence_accuracy": right.get(at, 0) / n for at, n in counts.items()}
-    found = {"metrics": {OOD: whole, F1: 0.5} | metrics}
-    found |= {"counts": {"test/ood": sum(counts.values())} | {f"test/ood/length_{at}": n for at, n in counts.items()}}
+    result = {"metrics": {OOD: whole, F1: 0.5} | metrics}
+    result |= {"counts": {"test/ood": sum(counts.values())} | {f"test/ood/length_{at}": n for at, n in counts.items()}}
     config = {"seed": seed, "model": {"name": model}, "task": {"name": "scan", "label": [], "_target_": ""}}
-    return ReportRun(Path(f"runs/{model}/seed{seed}"), config, "finished", result=found)
+    return ReportRun(Path(f"runs/{model}/seed{seed}"), config, "finished", result=result)
 
 
 def table_of(runs: Sequence[ReportRun], **columns: str) -> Table:
@@ -56,8 +56,8 @@ def test_a_mean_that_one_length_carries_is_named() -> None:
     assert part.right == pytest.approx(100 * 581 / 621)
     assert mean_and_sd(cell).endswith("(2), 93.6 % of it from length 27")
     assert better.one_length is None and "length" not in mean_and_sd(better)
-    said = "linear, ood: 93.6 % of the right answers have length 27, as have 17.1 % of the test set"
-    assert warnings(table.each(), table.by_folder) == [f"one length carries the mean: {said}"]
+    text = "linear, ood: 93.6 % of the right answers have length 27, as have 17.1 % of the test set"
+    assert warnings(table.each(), table.by_folder) == [f"one length carries the mean: {text}"]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_mean_that_one_length_carries_is_named() -> None:
 def test_the_rule(right: dict, counts: dict, carried: str | None) -> None:
     parts = length_parts(OOD, [a_run(right, counts)])
     assert parts is not None and sum(part.share for part in parts) == pytest.approx(100)
-    found = one_length(parts, 1)
-    assert (found and found.name) == carried
+    result = one_length(parts, 1)
+    assert (result and result.name) == carried
 
 
 def test_many_lengths_are_put_together_by_their_examples() -> None:
@@ -105,8 +105,8 @@ def test_what_cannot_be_broken_down_is_said_or_left_out() -> None:
     assert length_tables(record(table, experiment="e")) == ("", []) and all(
         cell.by_length is None for cell in table.each()
     )
-    error, said = warnings(table.each(), table.by_folder)
-    assert said.startswith("no breakdown by length, because") and said.endswith("linear (ood), l2 (ood)")
+    error, text = warnings(table.each(), table.by_folder)
+    assert text.startswith("no breakdown by length, because") and text.endswith("linear (ood), l2 (ood)")
     assert error.endswith("linear (ood)") and table.cells["l2"]["ood"].test_set_error is not None
     # a length with a number that no accuracy has
     wild = a_run({27: 281}, CUTOFF_26)
@@ -131,8 +131,8 @@ def test_a_report_holds_the_breakdown(tmp_path: Path) -> None:
     cells = {row.name: row.cells[0] for row in report.rows}
     assert cells["linear"].one_length == table.cells["linear"]["ood"].one_length is not None
     assert cells["all"].one_length is None and cells["linear"].test_set_error is not None
-    said, tables = length_tables(record(table_of([a_run(even, CUTOFF_26)]), experiment="e"))
-    assert said.endswith(". ood: no length is more than 1 point from the mean.") and not tables
+    message, tables = length_tables(record(table_of([a_run(even, CUTOFF_26)]), experiment="e"))
+    assert message.endswith(". ood: no length is more than 1 point from the mean.") and not tables
 
 
 def test_the_committed_quickstart_has_its_mean_from_length_27() -> None:

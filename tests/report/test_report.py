@@ -134,7 +134,7 @@ def test_rows_of_two_tasks_are_compared_within_their_task(made: Make, configs: d
             a_run(tmp_path / "runs" / "other" / model / "default" / f"seed{seed}", config, ood + 0.2)
     table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task", "model"]))
     label = "scan-length_cutoff-40"
-    compared = [(one.row, one.against, one.difference) for one in table.comparisons()]
+    compared = [(item.row, item.against, item.difference) for item in table.comparisons()]
     assert sorted(compared) == [
         ("other, linear_l2", "other, linear", pytest.approx(10)),
         (f"{label}, linear_l2", f"{label}, linear", pytest.approx(10)),
@@ -142,7 +142,7 @@ def test_rows_of_two_tasks_are_compared_within_their_task(made: Make, configs: d
     # in columns of their own too
     columns = {task: {"metric": OOD, "where": {"task.name": task}} for task in ("scan", "other")}
     table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task", "model"], columns=columns))
-    assert sorted(one.column for one in table.comparisons()) == ["other", "scan"]
+    assert sorted(item.column for item in table.comparisons()) == ["other", "scan"]
 
 
 def test_rows_of_two_splits_are_compared_within_their_split(made: Make, configs: dict, tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_rows_of_two_splits_are_compared_within_their_split(made: Make, configs:
             config = configs[model] | {"task": task, "seed": seed}
             a_run(tmp_path / "runs" / "other" / model / split / f"seed{seed}", config, ood, data=data)
     table = table_of(tmp_path / "runs", replace(SIMPLE, rows=["task.split", "model"]))
-    assert [(one.row, one.against) for one in table.comparisons()] == [
+    assert [(item.row, item.against) for item in table.comparisons()] == [
         ("objects, linear_l2", "objects, linear"),
         ("pairs, linear_l2", "pairs, linear"),
     ]
     spent = spent_runs(table.runs, tmp_path / "runs")
-    assert [(one.task, one.model, one.settings, one.runs) for one in spent] == [
+    assert [(item.task, item.model, item.settings, item.runs) for item in spent] == [
         (f"other-{split}", model, 1, 2) for model in ("linear", "linear_l2") for split in ("objects", "pairs")
     ]
     assert "computed on (4 of 8 runs): pairs" in notes(table)
@@ -205,8 +205,8 @@ def test_different_settings_never_meet_in_one_mean(made: Make, configs: dict, tm
     made("linear", 2, config={"task": configs["linear"]["task"] | {"length_cutoff": 30}})
     selection = select_glob(str(tmp_path / "runs"))
     report = plain_report(selection, rows=["model", "optim.lr", "task.length_cutoff", "model"])
-    found = list(table_of(tmp_path / "runs", report).cells)
-    assert found[::2] == ["linear, lr=0.001, length_cutoff=40", "linear, lr=0.001, length_cutoff=30"]
+    result = list(table_of(tmp_path / "runs", report).cells)
+    assert result[::2] == ["linear, lr=0.001, length_cutoff=40", "linear, lr=0.001, length_cutoff=30"]
 
 
 def test_the_same_seed_twice_is_refused(made: Make, configs: dict, tmp_path: Path) -> None:
@@ -275,13 +275,13 @@ def test_statistics_of_a_handful() -> None:
     # Student (1908): hours of sleep gained by ten patients, two drugs; t = 4.0621 with 9 degrees of freedom
     first = dict(enumerate((0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)))
     second = dict(enumerate((1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)))
-    found = paired(second, first)
-    assert (found.mean, found.low, found.high) == pytest.approx((1.58, 0.7001142, 2.4598858))
-    assert found.p == pytest.approx(0.002833, abs=1e-6) and found.by_seed[8] == pytest.approx(4.6)
-    assert found.one_sided(1.58) == pytest.approx((0.5, 0.5))
+    result = paired(second, first)
+    assert (result.mean, result.low, result.high) == pytest.approx((1.58, 0.7001142, 2.4598858))
+    assert result.p == pytest.approx(0.002833, abs=1e-6) and result.by_seed[8] == pytest.approx(4.6)
+    assert result.one_sided(1.58) == pytest.approx((0.5, 0.5))
     # with others, the interval leaves out a value where the corrected p-value of it is at most 0.05
     together = paired(second, first, 7)
-    assert together.p == found.p and together.corrected == pytest.approx(7 * found.p) and together.low < found.low
+    assert together.p == result.p and together.corrected == pytest.approx(7 * result.p) and together.low < result.low
     assert 7 * 2 * together.one_sided(together.low)[0] == pytest.approx(0.05)
     few = paired({0: 1.0, 1: 3.0}, {0: 0.0, 1: 1.0, 2: 9.0})
     assert (few.mean, few.low, few.high, few.p, few.method) == (1.5, 1.0, 2.0, None, "range over 2 paired seeds")
@@ -305,8 +305,8 @@ def test_seeds_far_apart_are_written_out(made: Make, tmp_path: Path, capsys: pyt
         made("linear", seed, ood)
     words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
     assert report_main(words) == 0
-    said = capsys.readouterr().out
-    assert "66.7 ± 28.0 (3)" in said and "50.0, 51.0, 99.0" in said
+    printed = capsys.readouterr().out
+    assert "66.7 ± 28.0 (3)" in printed and "50.0, 51.0, 99.0" in printed
     [bars] = json.loads((tmp_path / "out" / "report.json").read_text())["figures"]
     assert "bar: mean of 3 seeds, dot: one seed." in bars["caption"]
 
@@ -315,13 +315,13 @@ def test_words_that_change_an_experiment_leave_the_published_values_out(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     small = ["experiment=park2024/table4_scan", f"paths.runs={tmp_path / 'seeds'}", "model=linear", "seed=0"]
-    for words, said in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train.max_steps=7")):
-        own = compose_config([*small, *words])
-        own.pop("report")
-        a_run(run_folder(own), own, 0.25)
+    for words, text in (([], "46.9"), (["train.max_steps=7"], "not at the preset's settings: train.max_steps=7")):
+        composed_config = compose_config([*small, *words])
+        composed_config.pop("report")
+        a_run(run_folder(composed_config), composed_config, 0.25)
         assert report_main([*small, *words, f"out={tmp_path / 'out'}"]) == 0
         shown = capsys.readouterr().out
-        assert said in shown and ("46.9" in shown) == (not words)
+        assert text in shown and ("46.9" in shown) == (not words)
         assert all(f"outputs longer than 26 actions ({word})" in shown for word in words), "the title has the change"
 
 
@@ -369,16 +369,16 @@ def test_published_files_are_found_by_name(tmp_path: Path) -> None:
 def test_an_experiment_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     words = [f"experiment={EXPERIMENT}", f"paths.runs={tmp_path}", "model=linear,linear_l2"]
     assert report_main(words) == 1
-    said = capsys.readouterr().err
-    assert "no finished run among 10 (10 missing)" in said and f"train.py experiment={EXPERIMENT}" in said
-    own = compose_config([f"experiment={EXPERIMENT}", f"paths.runs={tmp_path}", "model=linear", "seed=1"])
-    folder = run_folder(own)
-    own.pop("report")
-    a_run(folder, own, 0.25)
+    printed = capsys.readouterr().err
+    assert "no finished run among 10 (10 missing)" in printed and f"train.py experiment={EXPERIMENT}" in printed
+    composed_config = compose_config([f"experiment={EXPERIMENT}", f"paths.runs={tmp_path}", "model=linear", "seed=1"])
+    folder = run_folder(composed_config)
+    composed_config.pop("report")
+    a_run(folder, composed_config, 0.25)
     assert report_main([*words, f"out={tmp_path / 'out'}"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for part in ("linear: missing, seeds 0, 2, 3, 4", "linear_l2: missing, seeds 0, 1, 2, 3, 4", "(1 of 5)"):
-        assert part in said
+        assert part in printed
     written = json.loads((tmp_path / "out" / "report.json").read_text())
     assert written["experiment"] == EXPERIMENT and written["origin"]["commits"] == ["a" * 10]
     with (tmp_path / "out" / "table.csv").open() as file:
@@ -424,7 +424,7 @@ def test_mistakes_get_one_helpful_answer(words: list[str], code: int, said: str,
 def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (made("linear", 0) / "metrics.csv").write_text("step,name,value\n1,train/loss,0.5\n")
     runs = f"runs={tmp_path / 'runs'}"
-    for word, said in {
+    for word, text in {
         "columns=test/oood/sequence_accuracy": f"nearest: {OOD}",
         "columns=train/loss": "columns=train/loss: recorded while training, no result of a run",
         "against=vanila": "no such row",
@@ -435,7 +435,7 @@ def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: 
         "seed=0,3": "no run has seed=3",
     }.items():
         assert report_main([runs, word]) == 2, word
-        assert said in capsys.readouterr().err
+        assert text in capsys.readouterr().err
     assert report_main([runs, "out=/dev/null/x"]) == 1
     assert "out=<folder>" in capsys.readouterr().err
 
@@ -460,8 +460,8 @@ def test_broken_folders_are_skipped_by_name(made: Make, tmp_path: Path, capsys: 
     (lost / "config.yaml").unlink()
     assert len(run_folders(str(tmp_path / "runs"))) == 5
     assert report_main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
-    said = capsys.readouterr().out
-    assert all(re.search(rf"skipped .*{name}: ", said) for name in ("cut", "foreign", "empty", "seed1"))
+    printed = capsys.readouterr().out
+    assert all(re.search(rf"skipped .*{name}: ", printed) for name in ("cut", "foreign", "empty", "seed1"))
 
 
 def test_no_torch_for_a_table(made: Make, tmp_path: Path) -> None:

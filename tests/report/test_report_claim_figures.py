@@ -45,25 +45,25 @@ def make(config: dict[str, Any]) -> Callable[..., Table]:
     """A table of outcomes by row, one for each seed."""
 
     def run(name: str, seed: int, outcome: Outcome) -> ReportRun:
-        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
         folder = Path(name) / f"seed{seed}"
         if isinstance(outcome, str):
             state, reason = ("failed", f"{DIVERGED} loss") if outcome == "diverged" else (outcome, "")
-            return ReportRun(folder, own, state, reason)
+            return ReportRun(folder, changed, state, reason)
         iid, ood, content = outcome
         metrics = {IID: iid, OOD: ood, f"{OOD}_oracle_end": content}
-        return ReportRun(folder, own, "finished", result={"metrics": metrics})
+        return ReportRun(folder, changed, "finished", result={"metrics": metrics})
 
     def table(
         rows: Mapping[str, Sequence[Outcome]],
-        *asked: Hypothesis,
+        *requested: Hypothesis,
         published: Mapping[str, float] | None = None,
         **block: Any,
     ) -> Table:
-        runs = [run(name, seed, one) for name, outcomes in rows.items() for seed, one in enumerate(outcomes)]
+        runs = [run(name, seed, item) for name, outcomes in rows.items() for seed, item in enumerate(outcomes)]
         cells = {(row, "ood"): Value(value, None, None, "") for row, value in (published or {}).items()}
         known = Published(table="a/b", paper="a paper", unit="percent", cells=cells) if cells else None
-        report = Report(title="SCAN", columns={"iid": IID, "ood": OOD}, hypotheses=list(asked), **block)
+        report = Report(title="SCAN", columns={"iid": IID, "ood": OOD}, hypotheses=list(requested), **block)
         made = make_table(report, runs, known)
         return replace(made, answers=answers(made))
 
@@ -77,7 +77,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     save = style.save
     monkeypatch.setattr(
         "attnlab.report.figures.draw_figures.save",
-        lambda figure, *given: figures.append(figure) or save(figure, *given),
+        lambda figure, *inputs: figures.append(figure) or save(figure, *inputs),
     )
 
     def one(table: Table, kind: TableFigure, **options: Any) -> tuple[Figure, str]:
@@ -104,29 +104,31 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
     """Pairs of texts that cover each other by more than a pixel, or leave the figure."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    found: list[Text] = [*figure.texts, *figure.legends[0].get_texts(), figure.legends[0].get_title()]
+    result: list[Text] = [*figure.texts, *figure.legends[0].get_texts(), figure.legends[0].get_title()]
     for axis in (axis for axis in figure.axes if axis.get_visible()):
-        for one in (axis.xaxis, axis.yaxis):
-            low, high = sorted(one.get_view_interval())
-            found += [tick.label1 for tick in one.get_major_ticks() if low <= tick.get_loc() <= high]
-        found += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
+        for itertool in (axis.xaxis, axis.yaxis):
+            low, high = sorted(itertool.get_view_interval())
+            result += [tick.label1 for tick in itertool.get_major_ticks() if low <= tick.get_loc() <= high]
+        result += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
     boxes = [
         (text.get_text(), text.get_window_extent(canvas.get_renderer()).padded(-1))
-        for text in found
+        for text in result
         if text.get_visible() and text.get_text().strip()
     ]
     outside = [(name, "the edge") for name, box in boxes if box.x0 < -2 or box.x1 > canvas.get_width_height()[0] + 2]
-    return outside + [(one, other) for (one, a), (other, b) in itertools.combinations(boxes, 2) if a.overlaps(b)]
+    return outside + [
+        (itertool, other) for (itertool, a), (other, b) in itertools.combinations(boxes, 2) if a.overlaps(b)
+    ]
 
 
 def test_a_forest_plot_has_interval_claim_published_effect_and_verdict(
     make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
 ) -> None:
     rows = {"linear": accuracies(0.4, 0.41, 0.42, 0.43, 0.44), "mine": accuracies(0.6, 0.62, 0.62, 0.64, 0.64)}
-    asked = [claim("mine", "linear", at_least=10.0), claim("mine", "linear", within=2.0), claim("linear", "mine")]
-    figure, caption = drawn(make(rows, *asked, published={"linear": 46.9, "mine": 56.3}), "forest")
+    hypotheses = [claim("mine", "linear", at_least=10.0), claim("mine", "linear", within=2.0), claim("linear", "mine")]
+    figure, caption = drawn(make(rows, *hypotheses, published={"linear": 46.9, "mine": 56.3}), "forest")
     [axis] = figure.axes
-    assert [one.strip() for one in texts(axis)] == ["supported", "refuted", "refuted"]
+    assert [text.strip() for text in texts(axis)] == ["supported", "refuted", "refuted"]
     ends = {tuple(round(x, 1) for x in line.get_xdata()) for line in axis.get_lines()}
     # the published effect of either direction
     assert {(9.4, 9.4), (-9.4, -9.4)} <= ends
@@ -147,14 +149,14 @@ def test_a_forest_plot_of_few_diverged_and_counted_runs(
         "other": ["diverged", *accuracies(0.5, 0.5)],
     }
     fewer = Hypothesis(row="mine", fails_less_than="other")
-    asked = [claim("mine", "linear"), claim("mine", "other"), fewer]
-    figure, _ = drawn(make(rows, *asked, success=Success(column="ood", at_least=55)), "forest")
+    hypotheses = [claim("mine", "linear"), claim("mine", "other"), fewer]
+    figure, _ = drawn(make(rows, *hypotheses, success=Success(column="ood", at_least=55)), "forest")
     [axis] = figure.axes
-    said = [one.replace("\n", " ") for one in texts(axis)]
-    assert any("% of the pairs of runs" in one for one in said) and any(
-        "failures 0 of 3 and 3 of 3" in one for one in said
+    message = [text.replace("\n", " ") for text in texts(axis)]
+    assert any("% of the pairs of runs" in text for text in message) and any(
+        "failures 0 of 3 and 3 of 3" in text for text in message
     )
-    assert [one.get_text() for one in figure.legends[0].get_texts()] == [
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "range of fewer than 5 seeds",
         "claimed differences",
     ]
@@ -218,7 +220,7 @@ def test_errors_are_divided_into_wrong_ends_and_wrong_content(
     bars = [round(bar.get_width(), 6) for bar in axis.patches]
     assert bars == [30, 50, 20, 0, 0, 100] and texts(axis) == ["missing"]
     assert "bar: outputs, mean of 2 seeds" in caption
-    assert [one.get_text() for one in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
+    assert [item.get_text() for item in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -242,17 +244,17 @@ def test_runs_of_each_row_are_counted(make: Callable[..., Table]) -> None:
         "mine": accuracies(0.5, 0.5),
         "failed": ["diverged", "missing", "running", *accuracies(0.5)],
     }
-    told = flow_line(make(rows))
-    assert told == "runs of each row started/diverged/finished/used: 2/0/2/2 (linear; mine); 3/1/1/1 (failed)"
+    reported = flow_line(make(rows))
+    assert reported == "runs of each row started/diverged/finished/used: 2/0/2/2 (linear; mine); 3/1/1/1 (failed)"
 
 
 def test_rows_of_uneven_spread_are_named_where_no_success_is_declared(make: Callable[..., Table]) -> None:
     even, split = accuracies(0.91, 0.92, 0.93, 0.94, 0.95), accuracies(0.9, 0.91, 0.3, 0.92, 0.93)
-    [told] = [*told_of(make({"linear": even, "mine": split}))]
-    assert told.startswith(
+    [reported] = [*told_of(make({"linear": even, "mine": split}))]
+    assert reported.startswith(
         "in ood, seeds of mine are spread more widely than seeds of linear (sd 27.5 and 1.6), with none "
     )
-    assert "between 30.0 and 90.0; if some of them failed, let report.success count" in told
+    assert "between 30.0 and 90.0; if some of them failed, let report.success count" in reported
     assert not told_of(make({"linear": even, "mine": split}, success=Success(column="ood", at_least=60)))
     assert told_of(make({"linear": even, "mine": split}, success=Success(column="iid", at_least=60))), "elsewhere"
     assert not told_of(make({"linear": even[:4], "mine": split[:4]})), "four seeds"
@@ -286,9 +288,9 @@ def test_figures_are_drawn_by_the_command_and_on_the_page(
     tmp_path: Path, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed, name in itertools.product(range(2), ("linear", "mine")):
-        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
         metrics = {IID: 0.9, OOD: 0.1 + seed / 10, f"{OOD}_oracle_end": 0.5}
-        a_run(tmp_path / "runs" / name / f"seed{seed}", own, metrics=metrics)
+        a_run(tmp_path / "runs" / name / f"seed{seed}", changed, metrics=metrics)
     words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
     assert report_main([*words, "figures=forest,pairs,iid_ood,errors"]) == 0
     out = capsys.readouterr().out
@@ -301,13 +303,13 @@ def test_figures_are_drawn_by_the_command_and_on_the_page(
     assert page.count("data:image/png;base64") == 3 and "runs of each row started" in page
     capsys.readouterr()
     assert report_main([*words, "figures=forrest"]) == 2
-    said = capsys.readouterr().err
-    assert "figures=forrest" in said and "nearest: forest" in said and "iid_ood" in said
+    printed = capsys.readouterr().err
+    assert "figures=forrest" in printed and "nearest: forest" in printed and "iid_ood" in printed
 
 
 def test_a_report_with_hypotheses_draws_them_without_being_asked() -> None:
-    assert [one.kind for one in Report(title="", columns={}, hypotheses=[claim("a", "b")]).figures] == [
+    assert [item.kind for item in Report(title="", columns={}, hypotheses=[claim("a", "b")]).figures] == [
         "bars",
         "forest",
     ]
-    assert [one.kind for one in Report(title="", columns={}).figures] == ["bars"]
+    assert [item.kind for item in Report(title="", columns={}).figures] == ["bars"]

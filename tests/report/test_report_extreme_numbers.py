@@ -61,8 +61,8 @@ def test_every_output_is_made(
     out = tmp_path / "reports" / "x"
     figures = "figures=bars,by_length,training"
     assert report_main([f"runs={tmp_path / 'runs'}", COLUMNS, figures, f"out={out}"]) == 0
-    said = capsys.readouterr().out
-    assert "no picture" not in said
+    printed = capsys.readouterr().out
+    assert "no picture" not in printed
 
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is no JSON")
@@ -78,7 +78,7 @@ def test_every_output_is_made(
         assert perplexity["mean"] == 6.5 and any("seeds 4, 5" in line for line in report["problems"])
         reasons = {seed["reason"] for seed in perplexity["seeds"] if seed["value"] is None}
         assert len(reasons) == 1 and re.search("not finite|too large|less than 0", reasons.pop())
-        assert "without 2 whose time is not known" in said
+        assert "without 2 whose time is not known" in printed
     for file in ("table.md", "table.tex", "seeds.csv", "table.csv"):
         assert max(map(len, re.split(r"[\n|&,]", (out / file).read_text()))) < 400, f"{file} is absurdly wide"
     with (out / "seeds.csv").open() as lines:
@@ -120,8 +120,8 @@ def test_a_report_of_anybody_is_shown(value: float, tmp_path: Path, configs: dic
         cell |= {"best": [1, value], "worst": [0, value], "bimodal": True}
         cell |= {"published": {"value": value, "spread": value, "text": ""}}
         cell["seeds"] = [seed | {"value": value} for seed in cell["seeds"]]
-    for one in report["comparisons"]:
-        one |= {"difference": value, "low": value, "high": value}
+    for item in report["comparisons"]:
+        item |= {"difference": value, "low": value, "high": value}
     report["origin"]["seconds"] = value
     numbers = dict.fromkeys(("low", "high", "mean", "successful_mean", "median", "median_low", "median_high"), value)
     tests = {key: {"p": value, "corrected": value} for key in ("fisher", "log_rank")}

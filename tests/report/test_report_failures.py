@@ -93,107 +93,107 @@ def runs(tmp_path: Path, config: dict[str, Any]) -> Any:
     """
 
     def make(row: str, *outcomes: tuple[float | str, int | None], last: int = 40) -> list[Any]:
-        found = []
+        collected = []
         for seed, (outcome, since) in enumerate(outcomes):
-            own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": row}}
+            changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": row}}
             done = isinstance(outcome, float)
             status = {"status": {"reason": outcome}} if isinstance(outcome, str) else {}
             folder = a_run(
                 tmp_path / row / f"seed{seed}",
-                own,
+                changed,
                 outcome if done else None,
                 "finished" if done else "failed",
                 **status,
             )
             lines = [f"{at},{VAL},{0.7 if since and at >= since else 0.1}" for at in range(10, last + 1, 10)]
             (folder / "metrics.csv").write_text("\n".join(["step,name,value", *lines]) + "\n")
-            found.append(look(folder))
-        return found
+            collected.append(look(folder))
+        return collected
 
     return make
 
 
 def counted(runs: list[Any], against: str | None = None, **more: Any) -> SuccessReport:
     success = Success(column="ood", **{"at_least": 60, "validation": VAL} | more)
-    found = count_failures(make_table(Report(title="t", columns={"ood": OOD}, success=success), runs), against)
-    assert found is not None
-    return found
+    result = count_failures(make_table(Report(title="t", columns={"ood": OOD}, success=success), runs), against)
+    assert result is not None
+    return result
 
 
 def test_diverged_runs_fail_and_others_without_a_number_do_not_count(runs: Any) -> None:
     from attnlab.learn.training_module import NonFiniteLoss
 
     assert f"{NonFiniteLoss.__name__}:" == DIVERGED
-    one = runs("linear", (0.58, None), (0.6, 30), (DIVERGENCE["reason"], None), ("OutOfMemoryError: no", 10))
+    item = runs("linear", (0.58, None), (0.6, 30), (DIVERGENCE["reason"], None), ("OutOfMemoryError: no", 10))
     two = runs("linear_l2", (0.9, 10), (0.8, 20), (0.7, 20))
-    found = counted([*one, *two])
-    first, second = found.rows
+    result = counted([*item, *two])
+    first, second = result.rows
     assert (first.failed, first.n, second.failed, second.n) == (2, 3, 0, 3)
     assert (first.low, first.high) == pytest.approx([100 * end for end in clopper_pearson(2, 3)])
     assert (first.mean, first.successful_mean) == pytest.approx((59, 60))
     assert [(run.failed, run.diverged) for run in first.runs] == [(True, False), (False, False), (True, True)]
-    assert "runs that do not count: linear: 1 of 4 (OutOfMemoryError)" in found.notes
-    assert "diverged, so that they fail and enter no mean: linear: 1 of 3" in found.notes
+    assert "runs that do not count: linear: 1 of 4 (OutOfMemoryError)" in result.notes
+    assert "diverged, so that they fail and enter no mean: linear: 1 of 3" in result.notes
     assert second.fisher is not None and second.fisher.p == pytest.approx(fisher((0, 3), (2, 3)))
-    assert first.fisher is None and found.against == "linear"
-    assert "with 3 runs a row no p can be below 0.10" in found.notes[0]
+    assert first.fisher is None and result.against == "linear"
+    assert "with 3 runs a row no p can be below 0.10" in result.notes[0]
 
 
 def test_a_run_of_another_version_that_diverged_does_not_count(tmp_path: Path, config: dict[str, Any]) -> None:
-    found = look(a_run(tmp_path / "seed0", config, None, "failed", status=DIVERGENCE | {"attnlab": "0.0.1"}))
-    assert found.state == "other version" and not found.diverged
-    assert "0.0.1" in found.reason and "it failed: NonFiniteLoss" in found.reason
+    result = look(a_run(tmp_path / "seed0", config, None, "failed", status=DIVERGENCE | {"attnlab": "0.0.1"}))
+    assert result.state == "other version" and not result.diverged
+    assert "0.0.1" in result.reason and "it failed: NonFiniteLoss" in result.reason
 
 
 def test_time_to_success_is_the_first_validation_at_the_threshold(runs: Any) -> None:
     """A diverged run is followed to the end of the others: it never succeeds, and is not one that may do so later."""
-    one = runs("linear", (0.9, 20), (0.9, 30), (0.2, None))
+    item = runs("linear", (0.9, 20), (0.9, 30), (0.2, None))
     diverged = runs("late", (DIVERGENCE["reason"], None), (DIVERGENCE["reason"], 10), last=20)
-    rows = counted([*one, *diverged]).rows
+    rows = counted([*item, *diverged]).rows
     assert [(run.success_step, run.censored_step) for run in rows[0].runs] == [(20, None), (30, None), (None, 40)]
     assert [(run.success_step, run.censored_step) for run in rows[1].runs] == [(None, 40), (10, None)]
     assert (rows[0].reached, rows[0].validated, rows[0].median, rows[0].median_low) == (2, 3, 30, None)
     assert rows[1].log_rank is not None and 0 < rows[1].log_rank.p <= rows[1].log_rank.corrected <= 1
-    [_, times] = failure_tables(counted([*one, *diverged]))
+    [_, times] = failure_tables(counted([*item, *diverged]))
     assert times.title == "Steps to the first val/sequence_accuracy of at least 60 %"
     assert times.rows[0] == ["linear", "2/3", "30", "base"]
 
 
 def test_tests_that_cannot_be_made_are_named(runs: Any) -> None:
-    one = runs("linear", (0.9, 20), (0.2, None))
-    assert "no test between rows: only linear has runs that count" in counted(one).notes
+    run = runs("linear", (0.9, 20), (0.2, None))
+    assert "no test between rows: only linear has runs that count" in counted(run).notes
     two = runs("vanilla", ("OutOfMemoryError: no", None))
-    assert "no test between rows: vanilla has no run that counts" in counted([*one, *two], against="vanilla").notes
-    assert any("names no validation" in note for note in counted(one, validation=None).notes)
+    assert "no test between rows: vanilla has no run that counts" in counted([*run, *two], against="vanilla").notes
+    assert any("names no validation" in note for note in counted(run, validation=None).notes)
     two = runs("other", (0.9, None))
     (two[0].folder / "metrics.csv").write_text("step,name,value\n")
-    assert any("no log-rank test: only linear has validations" in note for note in counted([*one, *two]).notes)
-    said = counted(one, validation="val/ood/sequence_accuracy").notes
-    assert f"no time to success: no run has logged val/ood/sequence_accuracy; nearest: {VAL}" in said
-    (one[0].folder / "metrics.csv").unlink()
-    assert any(f"runs without {VAL}" in note and "linear: 1 of 2" in note for note in counted(one).notes)
+    assert any("no log-rank test: only linear has validations" in note for note in counted([*run, *two]).notes)
+    text = counted(run, validation="val/ood/sequence_accuracy").notes
+    assert f"no time to success: no run has logged val/ood/sequence_accuracy; nearest: {VAL}" in text
+    (run[0].folder / "metrics.csv").unlink()
+    assert any(f"runs without {VAL}" in note and "linear: 1 of 2" in note for note in counted(run).notes)
 
 
 def test_rows_that_always_diverge_have_a_report(runs: Any) -> None:
-    found = runs("linear", (DIVERGENCE["reason"], None), (DIVERGENCE["reason"], None))
+    result = runs("linear", (DIVERGENCE["reason"], None), (DIVERGENCE["reason"], None))
     report = Report(title="t", columns={"ood": OOD}, success=Success(column="ood", at_least=60))
-    assert require_runs(RunSelection("x", report, found, Path())).report is report
-    assert "no finished run" in notes(make_table(report, found))
-    assert counted(found).rows[0].failed == 2
+    assert require_runs(RunSelection("x", report, result, Path())).report is report
+    assert "no finished run" in notes(make_table(report, result))
+    assert counted(result).rows[0].failed == 2
     with pytest.raises(TableError, match="no finished run among 2"):
-        require_runs(RunSelection("x", replace(report, success=None), found, Path()))
+        require_runs(RunSelection("x", replace(report, success=None), result, Path()))
 
 
 def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:
-    one = runs("linear", (0.9, None))
+    run = runs("linear", (0.9, None))
     name = "test/perplexity"
-    content = json.loads((one[0].folder / "result.json").read_text())
-    (one[0].folder / "result.json").write_text(json.dumps(content | {"metrics": {name: 12.5}}))
+    content = json.loads((run[0].folder / "result.json").read_text())
+    (run[0].folder / "result.json").write_text(json.dumps(content | {"metrics": {name: 12.5}}))
     for most, failed in ((12, 1), (12.5, 0), (20, 0)):
         report = Report(title="t", columns={"ppl": name}, success=Success(column="ppl", at_most=most))
-        found = count_failures(make_table(report, [look(one[0].folder)]))
-        assert found is not None and found.rows[0].failed == failed
-        assert failure_tables(found)[0].title == f"Failures: ppl above {most:g} perplexity, or diverged"
+        result = count_failures(make_table(report, [look(run[0].folder)]))
+        assert result is not None and result.rows[0].failed == failed
+        assert failure_tables(result)[0].title == f"Failures: ppl above {most:g} perplexity, or diverged"
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_wrong_thresholds_are_named(success: dict[str, Any], said: str) -> None:
 def test_a_wrong_threshold_is_refused_before_training(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["experiment=park2024/table2_sort_of_clevr_small", "report.success.validation=val/unary/accuracyy"]
     assert train_main(words) == 2
-    said = capsys.readouterr().err
-    assert "nothing was run" in said and "the unit of validation=val/unary/accuracyy is accuracyy" in said
+    printed = capsys.readouterr().err
+    assert "nothing was run" in printed and "the unit of validation=val/unary/accuracyy is accuracyy" in printed
 
 
 def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,19 +230,19 @@ def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.C
         config = compose_config([*words, f"model={model}", "seed=0"])
         config.pop("report")
         for seed, value in enumerate(unary):
-            own = config | {"seed": seed}
+            separate = config | {"seed": seed}
             metrics = {name("unary"): value, name("binary"): 0.5, name("ternary"): 0.5}
-            folder = a_run(run_folder(own), own, metrics=metrics)
+            folder = a_run(run_folder(separate), separate, metrics=metrics)
             rows = [f"{step},val/unary/accuracy,{value if step > 9000 else 0.49}" for step in range(2000, 20001, 2000)]
             (folder / "metrics.csv").write_text("\n".join(["step,name,value", *rows]) + "\n")
     out = tmp_path / "out"
     more = ["figures=time_to_success", "report.success.at_least=61"]
     assert report_main([*words, "model=linear,linear_l2_ortho", "seed=0,1,2", *more, f"out={out}"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for expected in ("Failures: unary below 61 %, or diverged", "2/3 [9.4, 99.2]", "0/3 [0.0, 70.8]", "0.400 (0.400)"):
-        assert expected in said
-    assert "the report block is changed on the command line: report.success.at_least=61" in said
-    assert "Steps to the first val/unary/accuracy of at least 61 %" in said and "not reached" in said
+        assert expected in printed
+    assert "the report block is changed on the command line: report.success.at_least=61" in printed
+    assert "Steps to the first val/unary/accuracy of at least 61 %" in printed and "not reached" in printed
     assert "| 2/3 [9.4, 99.2] |" in (out / "table.md").read_text()
     assert r"& 2/3 [9.4, 99.2] \\" in (out / "table.tex").read_text()
     with (out / "table.csv").open() as file:

@@ -48,12 +48,12 @@ class Outline(HTMLParser):
 
 
 def outline(file: Path) -> Outline:
-    found = Outline()
-    found.feed(file.read_text())
-    found.close()
-    assert not found.open
-    assert len(set(found.ids)) == len(found.ids)
-    return found
+    result = Outline()
+    result.feed(file.read_text())
+    result.close()
+    assert not result.open
+    assert len(set(result.ids)) == len(result.ids)
+    return result
 
 
 def make(folder: Path) -> tuple[int, Path]:
@@ -75,14 +75,14 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (first / "diagnosis/linear_seed0/norms.csv").write_text("head,norm\n0,1\n")
     alone = sample_report()
     rows = [row | {"cells": row["cells"][:1]} for row in alone["rows"]]
-    asked = [("linear_l2_ortho", "linear", "supported"), ("linear", "vanilla", "not supported")]
+    requested = [("linear_l2_ortho", "linear", "supported"), ("linear", "vanilla", "not supported")]
     hypotheses = [
         {"row": row, "than": than, "column": "unary", "verdict": verdict, "reason": "r", "declared": f"of {row}"}
-        for row, than, verdict in asked
+        for row, than, verdict in requested
     ]
-    one = {"columns": alone["columns"][:1], "rows": rows, "comparisons": [], "protocol": None}
-    one |= {"hypotheses": hypotheses, "highlight": "linear_l2_ortho"}
-    write_report(folder / "reports/other", experiment="park2024/table1", title="One column", **one)
+    item = {"columns": alone["columns"][:1], "rows": rows, "comparisons": [], "protocol": None}
+    item |= {"hypotheses": hypotheses, "highlight": "linear_l2_ortho"}
+    write_report(folder / "reports/other", experiment="park2024/table1", title="One column", **item)
     (folder / "reports/cut").mkdir()
     (folder / "reports/cut/report.json").write_text('{"experiment": "x", "ti')
     (folder / "reports/foreign").mkdir()
@@ -198,13 +198,13 @@ def test_broken_and_foreign_reports_are_named(tmp_path: Path, capsys: pytest.Cap
         (tmp_path / "measured" / name).mkdir(parents=True)
         (tmp_path / "measured" / name / "report.json").write_text(text)
     code, out = make(tmp_path)
-    said, shown = capsys.readouterr().err, outline(out).text
+    printed, shown = capsys.readouterr().err, outline(out).text
     assert code == 0
     for name in broken:
-        line = next(line for line in said.splitlines() if f"{name}/report.json" in line)
+        line = next(line for line in printed.splitlines() if f"{name}/report.json" in line)
         assert line.startswith("skipped ") and line in shown
-    assert "rows.0.cells.0.mean: expected a number" in said
-    assert "unknown column ternary" in said
+    assert "rows.0.cells.0.mean: expected a number" in printed
+    assert "unknown column ternary" in printed
 
 
 def test_broken_pictures_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,10 +214,10 @@ def test_broken_pictures_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     (folder / "cut.png").write_bytes((folder / "bars.png").read_bytes()[:500])
     (tmp_path / "outside.png").write_bytes((folder / "bars.png").read_bytes())
     assert make(tmp_path)[0] == 0
-    said, page = capsys.readouterr(), outline(tmp_path / "report.html")
-    assert len(page.all("img")) == 1 and "1 picture," in said.out
+    printed, page = capsys.readouterr(), outline(tmp_path / "report.html")
+    assert len(page.all("img")) == 1 and "1 picture," in printed.out
     for name in names[1:]:
-        assert f"{name}" in said.err and f"is missing: of {name}" in page.text
+        assert f"{name}" in printed.err and f"is missing: of {name}" in page.text
 
 
 def test_a_report_in_two_places_stands_there_once(tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def test_the_description_holds_all_that_is_written() -> None:
 
 def test_options_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert page_main(["mesured=x", "out", f"reports={tmp_path / 'nowhere'}"]) == 2
-    said = capsys.readouterr().err
-    assert "nearest: measured" in said and "expected out=<file>" in said and "no such folder" in said
+    printed = capsys.readouterr().err
+    assert "nearest: measured" in printed and "expected out=<file>" in printed and "no such folder" in printed
     assert page_main(["--help"]) == 0 and report_main(["page", "--help"]) == 0
     assert page_main([f"measured={tmp_path}", f"out={tmp_path}"]) == 2
     (tmp_path / "file").write_text("")
@@ -303,16 +303,16 @@ document.body.dataset.wide = document.documentElement.scrollWidth > window.inner
 @pytest.mark.parametrize("width", [500, 1200])
 def test_a_browser_shows_it_from_disk(sample: Path, tmp_path: Path, width: int) -> None:
     """The page with three lines that ask the browser what it drew: pictures loaded, tables there, nothing too wide."""
-    asked = sample.with_name(f"asked_{width}.html")
-    asked.write_text(sample.read_text().replace("</body>", MEASURE))
+    requested = sample.with_name(f"asked_{width}.html")
+    requested.write_text(sample.read_text().replace("</body>", MEASURE))
     line = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-    line += [f"--window-size={width},900", "--virtual-time-budget=2000", "--dump-dom", asked.as_uri()]
+    line += [f"--window-size={width},900", "--virtual-time-budget=2000", "--dump-dom", requested.as_uri()]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     body = re.search(r"<body[^>]*>", done.stdout)
     assert body, done.stderr[-500:]
-    said = dict(re.findall(r'data-(\w+)="([^"]*)"', body[0]))
+    text = dict(re.findall(r'data-(\w+)="([^"]*)"', body[0]))
     page = outline(sample)
-    widths = said["pictures"].split(",")
-    assert len(widths) == len(page.all("img")) and all(int(one) > 100 for one in widths)
-    assert int(said["tables"]) == len(page.all("table")) > 5
-    assert said["wide"] == "false"
+    widths = text["pictures"].split(",")
+    assert len(widths) == len(page.all("img")) and all(int(item) > 100 for item in widths)
+    assert int(text["tables"]) == len(page.all("table")) > 5
+    assert text["wide"] == "false"

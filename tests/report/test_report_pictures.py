@@ -56,11 +56,13 @@ def table(tmp_path: Path, config: dict[str, Any]) -> Table:
     """Rows linear (a finished run), mine (finished, of interest) and late (still missing)."""
     runs = []
     for name in ("linear", "mine", "late"):
-        own = copy.deepcopy(config) | {"model": config["model"] | {"name": name}}
+        changed = copy.deepcopy(config) | {"model": config["model"] | {"name": name}}
         folder = tmp_path / name / "seed0"
-        runs.append(ReportRun(folder, own, "missing") if name == "late" else look(a_run(folder, own, metrics=METRICS)))
-    asked = [Hypothesis(row="mine", than="linear", column="ood")]
-    return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=asked), runs)
+        runs.append(
+            ReportRun(folder, changed, "missing") if name == "late" else look(a_run(folder, changed, metrics=METRICS))
+        )
+    hypotheses = [Hypothesis(row="mine", than="linear", column="ood")]
+    return make_table(Report(title="SCAN", columns={"ood": OOD}, hypotheses=hypotheses), runs)
 
 
 def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
@@ -68,15 +70,15 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
 ) -> None:
     drawn: list[Figure] = []
     save: Callable[..., Any] = draw_figures.save
-    monkeypatch.setattr(draw_figures, "save", lambda figure, *given: drawn.append(figure) or save(figure, *given))
+    monkeypatch.setattr(draw_figures, "save", lambda figure, *inputs: drawn.append(figure) or save(figure, *inputs))
     picture = Picture(kind="by_length", subset="test/ood", metric="sequence_accuracy")
     [(path, caption)] = draw(table, picture, tmp_path, 1)
     linear, mine, late = drawn[0].axes
     assert [axis.get_title() for axis in (linear, mine, late)] == ["linear", "mine", "late"]
     for axis in (linear, mine):
-        own, oracle = axis.get_lines()
-        assert own.get_linestyle() == "-" and oracle.get_linestyle() == "--"
-        assert list(own.get_ydata()) == [100, 50, 25] and set(oracle.get_ydata()) == {90}
+        separate, oracle = axis.get_lines()
+        assert separate.get_linestyle() == "-" and oracle.get_linestyle() == "--"
+        assert list(separate.get_ydata()) == [100, 50, 25] and set(oracle.get_ydata()) == {90}
     assert mine.get_lines()[0].get_color() == STRONG != linear.get_lines()[0].get_color()
     assert "no finished run" in " ".join(late.texts[0].get_text().split())
     assert all(axis.get_legend() is None for axis in drawn[0].axes) and len(drawn[0].legends) == 1

@@ -80,8 +80,8 @@ def test_lower_is_better_of_perplexities(tmp_path: Path, config: dict[str, Any])
     run = written(tmp_path, config, metrics={metric: 30.0}, shortcuts={metric: {"one": 1000.0, "two": 900.0}})
     table = of(run, columns={"ppl": metric}, success=Success(column="ppl", at_most=950))
     assert [*shortcut_rows(table.each())] == ["shortcut: two"]
-    found = count_failures(table)
-    assert found and any(WARNING in note and note.endswith(f": two has 900.00 in {metric}") for note in found.notes)
+    result = count_failures(table)
+    assert result and any(WARNING in note and note.endswith(f": two has 900.00 in {metric}") for note in result.notes)
 
 
 def test_the_published_rule_has_the_shortcuts_of_its_test_set(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_threshold_that_a_shortcut_reaches_is_named(
     tmp_path: Path, config: dict[str, Any], threshold: float, warned: bool
 ) -> None:
     runs = [written(tmp_path, config, seed, shortcuts=SCORES) for seed in (0, 1)]
-    found = count_failures(of(*runs, success=Success(column="iid", at_least=threshold)))
-    assert found and [note for note in found.notes if WARNING in note] == (
+    result = count_failures(of(*runs, success=Success(column="iid", at_least=threshold)))
+    assert result and [note for note in result.notes if WARNING in note] == (
         [f"{WARNING}, so that runs that have learned nothing count as successful: {COPY} has 30.7 % in {IID}"]
         if warned
         else []
@@ -107,8 +107,8 @@ def test_a_threshold_that_a_shortcut_reaches_is_named(
 def test_a_shortcut_may_reach_the_threshold_in_validation_alone(tmp_path: Path, config: dict[str, Any]) -> None:
     val = "val/sequence_accuracy"
     run = written(tmp_path, config, shortcuts=SCORES | {val: {COPY: 0.6}})
-    found = count_failures(of(run, success=Success(column="iid", at_least=50, validation=val)))
-    assert found and any(note.endswith(f": {COPY} has 60.0 % in {val}") for note in found.notes)
+    result = count_failures(of(run, success=Success(column="iid", at_least=50, validation=val)))
+    assert result and any(note.endswith(f": {COPY} has 60.0 % in {val}") for note in result.notes)
 
 
 def test_every_form_of_a_report_has_them(

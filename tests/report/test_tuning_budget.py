@@ -20,8 +20,8 @@ def test_failed_and_abandoned_runs_are_counted_with_their_hours(tmp_path: Path) 
         config = compose_config([*SMALL_SCAN, f"model={model}"])
         for rate in rates:
             for seed, (state, status) in enumerate(spent):
-                own = config | {"optim": config["optim"] | {"lr": rate}, "seed": seed}
-                a_run(place / model / f"lr{rate}" / f"seed{seed}", own, state=state, status=status, seconds=5400.0)
+                separate = config | {"optim": config["optim"] | {"lr": rate}, "seed": seed}
+                a_run(place / model / f"lr{rate}" / f"seed{seed}", separate, state=state, status=status, seconds=5400.0)
     in_the_table = [look(place / model / "lr0.1" / "seed0") for model in ("linear", "vanilla")]
     linear, vanilla = spent_runs(in_the_table, tmp_path)
     assert (linear.settings, linear.runs, linear.values, linear.untimed) == (2, 8, {"optim.lr": 2}, 4)
@@ -43,10 +43,10 @@ def test_strangers_and_debug_runs_are_not_counted(tmp_path: Path, monkeypatch: p
     a_run(tmp_path / "linear" / "other" / "seed0", config)
     monkeypatch.chdir(tmp_path)
     copied = spent_runs([look(Path("copied"))], Path("copied"))
-    assert [(one.runs, one.settings) for one in copied] == [(1, 1)]
+    assert [(spent_run.runs, spent_run.settings) for spent_run in copied] == [(1, 1)]
     in_the_table = [look(others / "lr=0.1" / "seed0")]
-    assert [one.runs for one in spent_runs(in_the_table, tmp_path / "runs")] == [3]
-    assert [one.runs for one in spent_runs(in_the_table, others / "lr=0.1" / "seed0")] == [1]
+    assert [spent_run.runs for spent_run in spent_runs(in_the_table, tmp_path / "runs")] == [3]
+    assert [spent_run.runs for spent_run in spent_runs(in_the_table, others / "lr=0.1" / "seed0")] == [1]
     assert spent_runs([look(others / "smoke" / "seed0")], others / "smoke") == []
     assert report_main(["runs=copied", "out=report"]) == 0
     assert "1 setting, 1 run (1 finished)" in Path("report/table.md").read_text()

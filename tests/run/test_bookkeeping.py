@@ -55,9 +55,9 @@ def test_a_run_goes_on_with_other_bookkeeping_to_the_same_numbers(
     resumed = json.loads(json.dumps(raw))
     resumed["train"] |= {"log_every": 2, "checkpoint_every": 1, "eval_batch_size": 7}
     assert run_job(resumed, quiet=False) == 0
-    said = capsys.readouterr().err
-    assert "resuming from step 3" in said
-    assert "train.log_every is 2 from step 3 on, and was 1 before" in said and "gap" not in said
+    printed = capsys.readouterr().err
+    assert "resuming from step 3" in printed
+    assert "train.log_every is 2 from step 3 on, and was 1 before" in printed and "gap" not in printed
 
     folders = run_folder(whole), folder
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]

@@ -58,8 +58,8 @@ def test_a_result_that_the_run_has_not_written(
     folder, other = map(run_folder, raws)
     CHANGES[change](folder / "result.json", other / "result.json")
     assert run_job(raws[0], quiet=True) == 1
-    said = capsys.readouterr().err
-    assert "Traceback" not in said and "result.json is " in said and "remove that file and repeat" in said
+    printed = capsys.readouterr().err
+    assert "Traceback" not in printed and "result.json is " in printed and "remove that file and repeat" in printed
     assert look(folder).state == "unreadable" and "result.json is " in look(folder).reason
     with pytest.raises(RunError, match=r"result\.json is "):
         load_run(folder).result  # noqa: B018
@@ -79,8 +79,8 @@ def test_metrics_that_the_run_has_not_written(
     CHANGES[change](file, other / "metrics.csv")
     (folder / "result.json").unlink()
     assert run_job(raws[0], quiet=True) == 1
-    said = capsys.readouterr().err
-    assert "metrics.csv is not as the run has written it" in said and "move it away" in said
+    printed = capsys.readouterr().err
+    assert "metrics.csv is not as the run has written it" in printed and "move it away" in printed
     with pytest.raises(RunError, match="not as the run has written it"):
         load_run(folder).metrics  # noqa: B018
     run = look(folder)
@@ -172,8 +172,8 @@ def test_killed_between_any_two_writes_it_ends_as_uninterrupted(
     for limit in count(1):
         writes.clear()
         with monkeypatch.context() as during:
-            during.setattr(Path, "replace", lambda *given, k=limit: (alive(k), replace(*given)))
-            during.setattr(MetricsFile, "_append", lambda *given, k=limit, **more: (alive(k), append(*given, **more)))
+            during.setattr(Path, "replace", lambda *inputs, k=limit: (alive(k), replace(*inputs)))
+            during.setattr(MetricsFile, "_append", lambda *inputs, k=limit, **more: (alive(k), append(*inputs, **more)))
             try:
                 code = run_job(raw, quiet=True)
                 break
@@ -219,5 +219,10 @@ def test_a_lock_that_is_no_file_is_one_sentence(
         "pipe": lambda: os.mkfifo(folder / ".lock"),
     }[kind]()
     assert run_job(raws[0], quiet=True) == 1
-    said = capsys.readouterr().err
-    assert "Traceback" not in said and ".lock is " in said and "remove it" in said and victim.read_text() == "mine"
+    printed = capsys.readouterr().err
+    assert (
+        "Traceback" not in printed
+        and ".lock is " in printed
+        and "remove it" in printed
+        and victim.read_text() == "mine"
+    )

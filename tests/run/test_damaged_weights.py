@@ -73,25 +73,25 @@ ALL = "evaluate, evaluate last, diagnose, begin, resume"
 
 def test_a_changed_byte_of_the_checkpoint_is_noticed(raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     flip(run_folder(raw) / "last.ckpt")
-    for said in said_by(raw, capsys, readers=ALL):
-        assert "last.ckpt is cut short or damaged" in said and "restore it from a copy" in said
+    for printed in said_by(raw, capsys, readers=ALL):
+        assert "last.ckpt is cut short or damaged" in printed and "restore it from a copy" in printed
 
 
 def test_a_changed_byte_of_the_best_weights_is_noticed(raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     best = best_of(raw)
     flip(best)
-    for said in said_by(raw, capsys, readers="evaluate, diagnose, begin, resume"):
-        assert f"{best.name} is cut short or damaged" in said
+    for printed in said_by(raw, capsys, readers="evaluate, diagnose, begin, resume"):
+        assert f"{best.name} is cut short or damaged" in printed
 
 
 def test_best_weights_in_the_place_of_the_checkpoint(raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copyfile(best_of(raw), run_folder(raw) / "last.ckpt")
-    for said in said_by(raw, capsys, readers=ALL):
-        assert "last.ckpt is another kind of file than its name says (global_step: missing)" in said
+    for printed in said_by(raw, capsys, readers=ALL):
+        assert "last.ckpt is another kind of file than its name says (global_step: missing)" in printed
 
 
 def test_the_checkpoint_in_the_place_of_best_weights(raw: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     best = best_of(raw)
     shutil.copyfile(run_folder(raw) / "last.ckpt", best)
-    for said in said_by(raw, capsys, readers="evaluate, diagnose, begin, resume"):
-        assert f"{best.name} is another kind of file than its name says (step: missing)" in said
+    for printed in said_by(raw, capsys, readers="evaluate, diagnose, begin, resume"):
+        assert f"{best.name} is another kind of file than its name says (step: missing)" in printed

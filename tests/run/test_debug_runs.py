@@ -39,14 +39,14 @@ def test_a_report_of_runs_leaves_them_out_and_says_so(tmp_path: Path, capsys: py
     write(tmp_path, "experiment=park2024/table4_scan", "model=linear", "debug=smoke", "seed=1", ood=0.2)
     words = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
     assert report_main(words) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     seeds = [seed for row in report["rows"] for cell in row["cells"] for seed in cell["seeds"]]
     assert {seed["folder"] for seed in seeds} == {"/".join(real.parts[-4:])}
     expected = "2 runs of debug=smoke left out; include=debug adds them"
-    assert expected in said and expected in report["notes"]
+    assert expected in printed and expected in report["notes"]
     assert report_main([*words, "include=debug"]) == 0
-    assert "left out" not in (said := capsys.readouterr().out) and "10.0" in said and "20.0" in said
+    assert "left out" not in (printed := capsys.readouterr().out) and "10.0" in printed and "20.0" in printed
 
 
 def test_debug_runs_alone_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -191,12 +191,14 @@ def test_a_read_only_folder_is_known_before_the_work(
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: scan_run not in Path(path).parents and allowed(path, mode))
     evaluated: list[object] = []
-    own = evaluate_run.evaluate_run
-    monkeypatch.setattr(evaluate_run, "evaluate_run", lambda *asked: (evaluated.append(asked), own(*asked))[1])
+    separate = evaluate_run.evaluate_run
+    monkeypatch.setattr(
+        evaluate_run, "evaluate_run", lambda *requested: (evaluated.append(requested), separate(*requested))[1]
+    )
     words = [f"run={scan_run}", "subset=test/ood"]
     assert evaluate_main(words) == 1
-    said = capsys.readouterr().err
-    assert "cannot write into" in said and "read-only" in said and "out=" in said
+    printed = capsys.readouterr().err
+    assert "cannot write into" in printed and "read-only" in printed and "out=" in printed
     assert evaluated == []
     assert evaluate_main([*words, f"out={tmp_path / 'new' / 'findings'}"]) == 0
     [file] = (tmp_path / "new" / "findings").iterdir()
@@ -212,10 +214,10 @@ def test_numbers_are_shown_before_they_are_written(
 
     monkeypatch.setattr(evaluate_cli, "write_text", full)
     assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 1
-    said = capsys.readouterr()
-    shown = [line for line in said.out.splitlines() if line.startswith("test/ood/")]
-    assert len({len(line) for line in shown}) == 1 < len(shown) and "written to" not in said.out
-    assert "no space left" in said.err
+    printed = capsys.readouterr()
+    shown = [line for line in printed.out.splitlines() if line.startswith("test/ood/")]
+    assert len({len(line) for line in shown}) == 1 < len(shown) and "written to" not in printed.out
+    assert "no space left" in printed.err
 
 
 def test_folders_of_several_runs_say_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,9 +227,9 @@ def test_folders_of_several_runs_say_which(tmp_path: Path, capsys: pytest.Captur
         (setting / f"seed{seed}").mkdir(parents=True)
         (setting / f"seed{seed}" / "config.yaml").write_text("")
     assert evaluate_main([f"run={setting}"]) == 2
-    said = capsys.readouterr().err
-    assert "no run folder, but holds some: seed0, seed1, seed2" in said and "seed7, ...; write run=" in said
-    assert f"write run={setting / 'seed0'}" in said
+    printed = capsys.readouterr().err
+    assert "no run folder, but holds some: seed0, seed1, seed2" in printed and "seed7, ...; write run=" in printed
+    assert f"write run={setting / 'seed0'}" in printed
     assert evaluate_main([f"run={tmp_path / 'runs'}"]) == 2
     assert "holds some: scan/linear/lr=0.1,n_layers=2/seed0, " in capsys.readouterr().err
     assert evaluate_main([f"run={setting.parent / 'lr=0.2,n_layers=2'}"]) == 2
@@ -247,9 +249,9 @@ def test_a_folder_without_its_key_gets_it(
             if name.startswith(f"{key}="):
                 continue
             assert main([name]) == 2
-            said = capsys.readouterr().err
-            assert f"{name}: write {shlex.quote(f'{key}={name}')}" in said
-            assert "1 problem" in said or key == "diagnose"
+            printed = capsys.readouterr().err
+            assert f"{name}: write {shlex.quote(f'{key}={name}')}" in printed
+            assert "1 problem" in printed or key == "diagnose"
 
 
 def test_a_wrong_subset_is_refused_before_lightning_loads(scan_run: Path) -> None:

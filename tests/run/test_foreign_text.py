@@ -24,8 +24,14 @@ FORMULA = "=1+1<script>alert(1)</script>|x\ny![a](http://b/c.png)"
 def test_names_and_reasons_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = compose_config([*SMALL_SCAN, "model=linear"])
     for seed, state in enumerate(("finished", "finished", "failed")):
-        own = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": FORMULA}}
-        a_run(tmp_path / f"runs/task/model/tag/seed{seed}", own, -0.1, state, status={"reason": "@x <img src=y> a < b"})
+        changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": FORMULA}}
+        a_run(
+            tmp_path / f"runs/task/model/tag/seed{seed}",
+            changed,
+            -0.1,
+            state,
+            status={"reason": "@x <img src=y> a < b"},
+        )
     monkeypatch.chdir(tmp_path)
     assert report_main(["runs=runs", f"columns={OOD}", "rows=model", "out=out", "figures=bars"]) == 0
     text = (tmp_path / "out/table.md").read_text()

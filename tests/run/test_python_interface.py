@@ -33,12 +33,12 @@ from attnlab.tasks.word_tasks import ClassificationTask, SequenceTask
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of a run of scan and of one of sort_of_clevr."""
-    folder, found = tmp_path_factory.mktemp("python"), {}
+    folder, result = tmp_path_factory.mktemp("python"), {}
     for task, words in (("scan", SMALL_SCAN), ("sort_of_clevr", SMALL_CLEVR)):
         config = config_of(folder, f"task={task}", *words, "model=linear", "train.max_steps=2")
         assert run_job(config, quiet=True) == 0
-        found[task] = run_folder(config)
-    return found
+        result[task] = run_folder(config)
+    return result
 
 
 @pytest.mark.parametrize("task", ["scan", "sort_of_clevr"])
@@ -54,8 +54,8 @@ def test_a_run_is_loaded_with_the_tested_weights(task: str, trained: dict[str, P
 
 def test_predictions_of_scan_are_actions(trained: dict[str, Path]) -> None:
     run = attnlab.load_run(str(trained["scan"]))
-    said = run.predict(["jump twice", "walk and look"])
-    assert len(said) == 2 and all(set(text.split()) <= set(run.task.outputs.words) for text in said)
+    predicted = run.predict(["jump twice", "walk and look"])
+    assert len(predicted) == 2 and all(set(text.split()) <= set(run.task.outputs.words) for text in predicted)
     assert run.predict([]) == []
     with pytest.raises(DataError, match=r"^input 0: the word 'jumpp' is not in the vocabulary; the nearest is 'jump'"):
         run.predict(["jumpp twice"])
@@ -77,9 +77,9 @@ def test_a_wrong_input_is_named_by_its_position_in_the_list(trained: dict[str, P
         " is (ndarray, int); expected a picture and a question": (picture, 3),
     }
     run = attnlab.load_run(trained["sort_of_clevr"])
-    for message, given in wrong.items():
+    for message, inputs in wrong.items():
         with pytest.raises(DataError, match=re.escape(f"input 1{message}")):
-            run.predict([(picture, ("red", None, "unary", 0)), given])
+            run.predict([(picture, ("red", None, "unary", 0)), inputs])
 
 
 @pytest.mark.parametrize("labelled", [False, True])

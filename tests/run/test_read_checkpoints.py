@@ -55,9 +55,9 @@ def message_of(action: Callable[[], int], capsys: pytest.CaptureFixture[str]) ->
     """Returns the message of an action that fails."""
     capsys.readouterr()
     assert action() == 1
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return said
+    printed = capsys.readouterr().err
+    assert "Traceback" not in printed
+    return printed
 
 
 def evaluating(raw: dict[str, Any]) -> Callable[[], int]:
@@ -74,12 +74,12 @@ def test_weights_of_another_run_are_refused(
     file: str, other: str, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the evaluation, the resume, the test at its end and by a run that begins with it."""
-    word, said = OTHERS[other]
+    word, text = OTHERS[other]
     raw, there = raw_of(copy), run_folder(raw_of(copy, word))
     folder = run_folder(raw)
     source, target = [run / file if file == "last.ckpt" else best_of(run) for run in (there, folder)]
     shutil.copyfile(source, target)
-    expected = f"{target.name} holds the weights of another run ({said}"
+    expected = f"{target.name} holds the weights of another run ({text}"
     assert expected in message_of(evaluating(raw), capsys)
     assert not list((folder / "evaluations").glob("*"))
     (folder / "result.json").unlink()
@@ -107,9 +107,9 @@ def test_a_whole_folder_may_be_copied(copy: Path, tmp_path: Path, capsys: pytest
     assert evaluate_main([f"run={tmp_path / 'elsewhere'}", f"paths.cache={copy / 'cache'}"]) == 0
     (report,) = (tmp_path / "elsewhere/evaluations").glob("*.json")
     result = json.loads((run_folder(raw) / "result.json").read_text())
-    found = json.loads(report.read_text())
-    assert found["weights"] == {"checkpoint": "best", "step": result["selection"]["step"]}
-    assert found["metrics"].items() <= result["metrics"].items()
+    actual = json.loads(report.read_text())
+    assert actual["weights"] == {"checkpoint": "best", "step": result["selection"]["step"]}
+    assert actual["metrics"].items() <= result["metrics"].items()
 
 
 def test_a_whole_folder_of_another_seed_is_no_result(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,7 +210,7 @@ def killed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     with monkeypatch.context() as during:
         during.setattr(validation, "improves", lambda metric, value, best: True)
 
-        def killing(*given: object) -> None:
+        def killing(*inputs: object) -> None:
             raise SaveError("killed")
 
         during.setattr("attnlab.learn.callbacks.save_atomically", killing)

@@ -83,9 +83,9 @@ def test_train_answers_every_fault(
         # of a finished run nobody reads it
         (folder / "result.json").unlink()
     FAULTS[fault](folder / file)
-    code, said = run_job(raw, quiet=True), capsys.readouterr().err
-    assert "Traceback" not in said and file in said
-    assert code == 1 and ("restore it" in said or "remove that file" in said)
+    code, printed = run_job(raw, quiet=True), capsys.readouterr().err
+    assert "Traceback" not in printed and file in printed
+    assert code == 1 and ("restore it" in printed or "remove that file" in printed)
     assert print_sweep([job_config(raw)], ["seed=0"]) == 1
 
 
@@ -114,13 +114,13 @@ def test_report_answers_every_fault(
     FAULTS[fault](run_folder(raw) / file)
     columns = "columns=test/accuracy,relative_sd(train/gradient_norm)"
     assert report_cli.report_main([f"runs={tmp_path / 'runs'}", columns, f"out={tmp_path / 'out'}"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     if file == "config.yaml":
-        assert f"skipped {run_folder(raw)}: config.yaml is " in said
+        assert f"skipped {run_folder(raw)}: config.yaml is " in printed
     elif file != "metrics.csv":
-        assert f"unreadable, seed 0 ({file} is " in said
+        assert f"unreadable, seed 0 ({file} is " in printed
     else:
-        assert "no number, seed 0 (metrics.csv is " in said
+        assert "no number, seed 0 (metrics.csv is " in printed
     both = json.loads((tmp_path / "out/report.json").read_text())["rows"][0]["cells"][0]["n"]
     assert both == (2 if file == "metrics.csv" else 1)
 
@@ -172,8 +172,8 @@ def test_a_configuration_that_would_fill_the_memory(
     assert said in capsys.readouterr().err
     assert run_job(raw, quiet=True) == 1
     assert said in capsys.readouterr().err
-    found = look(folder, raw)
-    assert found.state == "unreadable" and said in found.reason
+    result = look(folder, raw)
+    assert result.state == "unreadable" and said in result.reason
     assert time.monotonic() - begin < 10
 
 

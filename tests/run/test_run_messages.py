@@ -76,16 +76,16 @@ def test_a_finished_run_is_shown_where_nothing_can_be_written(
 def test_a_run_says_at_once_what_it_is_and_then_how_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw, said = config_of(tmp_path, *SMALL), []
+    raw, text = config_of(tmp_path, *SMALL), []
 
     def prepared_task(config: object) -> None:
-        said.append(capsys.readouterr().err)
+        text.append(capsys.readouterr().err)
         return prepare(config)
 
     prepare = train_run.prepared_task
     monkeypatch.setattr(train_run, "prepared_task", prepared_task)
     assert run_job(raw, quiet=False) == 0
-    assert said == ["task scan-length_cutoff-40, model linear, seed 0, device cpu\n"], "before data is read"
+    assert text == ["task scan-length_cutoff-40, model linear, seed 0, device cpu\n"], "before data is read"
     size = json.loads((run_folder(raw) / "result.json").read_text())["parameters"]
     first = capsys.readouterr().err.splitlines()[0]
     assert first.startswith(f"{size:,} parameters, on CPU ") and first.endswith(", threads: 1")
@@ -133,10 +133,10 @@ def test_evaluate_takes_the_whole_of_a_run_that_was_tested_in_part(
 )
 def test_what_does_not_fit_into_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(error, "runs/seed0") == 1
-    said = capsys.readouterr().err
-    assert f"it does not fit into memory ({error}); train.max_tokens=4096 takes each batch in pieces" in said
-    assert "or make it smaller: train.batch_size" in said
-    assert "Traceback" not in said
+    printed = capsys.readouterr().err
+    assert f"it does not fit into memory ({error}); train.max_tokens=4096 takes each batch in pieces" in printed
+    assert "or make it smaller: train.batch_size" in printed
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize(

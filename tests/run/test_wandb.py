@@ -45,8 +45,8 @@ def synced(runs: list[Path], arrived: Arrived) -> str:
 
 def records(run: Path) -> list[dict]:
     """Everything an offline run recorded."""
-    said = wandb_command("leet", "inspect", "--json", str(next(run.glob("*.wandb"))))
-    return [json.loads(text) for text in said.splitlines() if text.strip().startswith("{")]
+    message = wandb_command("leet", "inspect", "--json", str(next(run.glob("*.wandb"))))
+    return [json.loads(text) for text in message.splitlines() if text.strip().startswith("{")]
 
 
 def at_the_end(run: Path) -> dict:
@@ -136,16 +136,16 @@ def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypat
 def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) -> None:
     """The history of the other run stays; a restarted run keeps its id."""
     root, options = tmp_path / "runs", LoggerOptions(name="wandb_offline")
-    one, two = (root / "scan" / f"seed{seed}" for seed in (0, 1))
-    for folder in (one, two):
+    item, two = (root / "scan" / f"seed{seed}" for seed in (0, 1))
+    for folder in (item, two):
         folder.mkdir(parents=True)
-    open_run(one, root, options).finish()
-    shutil.copy(one / "wandb_id.txt", two)
+    open_run(item, root, options).finish()
+    shutil.copy(item / "wandb_id.txt", two)
     open_run(two, root, options).finish()
-    ids = [(folder / "wandb_id.txt").read_text() for folder in (one, two)]
+    ids = [(folder / "wandb_id.txt").read_text() for folder in (item, two)]
     assert ids[0] != ids[1]
-    open_run(one, root, options).finish()
-    assert (one / "wandb_id.txt").read_text() == ids[0]
+    open_run(item, root, options).finish()
+    assert (item / "wandb_id.txt").read_text() == ids[0]
     assert sorted(folder.name[-8:] for folder in (root / "wandb").glob("offline-run-*")) == sorted(ids)
 
 
@@ -187,24 +187,24 @@ def test_what_runs_are_compared_by(tmp_path: Path) -> None:
     mirror.log(3, {"val/accuracy": 0.4, "val/loss": 1.5, "train/loss": 1.0, "test_curve/accuracy": 0.1})
     mirror.finish(0)
     run = offline_runs(tmp_path)[0]
-    found, about = at_the_end(run), next(record["run"] for record in records(run) if record["type"] == "run")
+    result, about = at_the_end(run), next(record["run"] for record in records(run) if record["type"] == "run")
     assert about["run_group"] == "scan-length_cutoff-26/linear_l2_ortho" and about["job_type"] == "train"
     tag = run_folder(raw).parent.name
-    assert found["config"]["setting"] == f"scan-length_cutoff-26/linear_l2_ortho/{tag}" and len(tag) > 64
+    assert result["config"]["setting"] == f"scan-length_cutoff-26/linear_l2_ortho/{tag}" and len(tag) > 64
     tags = {"scan", "linear_l2_ortho", "normalization=l2", "ortho", f"attnlab={attnlab.__version__}"}
-    assert tags <= set(found["tags"])
-    assert all(len(word) <= 64 for word in found["tags"]) and any(word.endswith(tag[-11:]) for word in found["tags"])
-    assert found["summary"]["val/accuracy"] == {"max": 0.6} and found["summary"]["val/loss"] == {"min": 1.0}
-    assert found["summary"]["train/loss"] == 1.0 and found["summary"]["test_curve/accuracy"] == 0.1
+    assert tags <= set(result["tags"])
+    assert all(len(word) <= 64 for word in result["tags"]) and any(word.endswith(tag[-11:]) for word in result["tags"])
+    assert result["summary"]["val/accuracy"] == {"max": 0.6} and result["summary"]["val/loss"] == {"min": 1.0}
+    assert result["summary"]["train/loss"] == 1.0 and result["summary"]["test_curve/accuracy"] == 0.1
 
 
 def test_a_report_is_a_run_with_tables_and_figures(tmp_path: Path) -> None:
     folder, options = write_report(tmp_path / "reports" / "table2"), LoggerOptions(name="wandb_offline")
     log_report(folder, options, tmp_path / "runs")
-    said = log_report(folder, options, tmp_path / "runs")
+    text = log_report(folder, options, tmp_path / "runs")
     run = offline_runs(tmp_path)[-1]
     # written again, the report replaces the run of before
-    assert len(offline_runs(tmp_path)) == 1 and f"wandb sync {run}" in said
+    assert len(offline_runs(tmp_path)) == 1 and f"wandb sync {run}" in text
     about = next(record["run"] for record in records(run) if record["type"] == "run")
     assert about["run_group"] == about["job_type"] == "report"
     assert about["display_name"] == "park2024/table2_sort_of_clevr_small"
@@ -236,11 +236,11 @@ def test_temporary_folders_do_not_stay_after_a_kill(tmp_path: Path) -> None:
     words, there = [sys.executable, "-c", code, str(tmp_path)], os.environ | {"TMPDIR": str(temporary)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     processes = []
-    for own in (1, 2, 2):
+    for separate in (1, 2, 2):
         processes.append(subprocess.Popen(words, env=there, **pipes))
         assert processes[-1].stdout.readline() == b"there\n"
-        assert len(list((tmp_path / "wandb").iterdir())) == own and not list(temporary.iterdir())
-        if own == 2:
+        assert len(list((tmp_path / "wandb").iterdir())) == separate and not list(temporary.iterdir())
+        if separate == 2:
             processes[-1].kill()
             processes[-1].communicate()
     processes[0].communicate()

@@ -104,8 +104,8 @@ def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.C
     """Every job starts from the run of its model and seed; without such a run, a message gives the command for it."""
     words = ["model=flash,transnormer_t1", "seed=0,1", f"paths.runs={tmp_path}"]
     tuned = ["experiment=qin2022/table5_glue_small", "task.dataset=cola", "optim.lr=1e-5,3e-5", *words]
-    given = jobs_of(["experiment=qin2022/table5_pretraining_small", *words])
-    masked, jobs = {str(run_folder(job)): job for job in given}, jobs_of(tuned)
+    inputs = jobs_of(["experiment=qin2022/table5_pretraining_small", *words])
+    masked, jobs = {str(run_folder(job)): job for job in inputs}, jobs_of(tuned)
     assert len(masked) == 4 and len(jobs) == 8
     for job in jobs:
         begun = masked[job["from_run"]]
@@ -144,8 +144,10 @@ def test_what_cannot_begin_is_refused_before_anything_starts(
     words = [*TINY["scan"], "train.max_steps=1", *settings(tmp_path / "new"), f"from_run={first}"]
     for more in (["model=linear_l2"], ["-m", "model=linear,linear_l2", "seed=0,1"]):
         assert train_main([*words, *more]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("1 problem") and "it has another network than this run: model.normalization" in said
+        printed = capsys.readouterr().err
+        assert (
+            printed.startswith("1 problem") and "it has another network than this run: model.normalization" in printed
+        )
     assert train_main([*words[:-1], f"from_run={first.parent}"]) == 2
     assert f"holds some: seed0; write {quote(f'from_run={first}')}" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

@@ -130,9 +130,9 @@ def test_lengths_that_were_not_trained_on(task: str, tiny_data: Path, tmp_path: 
     words, metric = LONGER[task]
     assert evaluate_main([f"run={folder}", *words.split()]) == 0
     (file,) = (folder / "evaluations").glob("*.json")
-    found = json.loads(file.read_text())
-    assert metric in found["metrics"]
-    assert any("/length_" in name for name in found["metrics"])
+    result = json.loads(file.read_text())
+    assert metric in result["metrics"]
+    assert any("/length_" in name for name in result["metrics"])
 
 
 @pytest.mark.parametrize(("task", "words"), [(task, LONGER[task][0]) for task in ("lra_listops", "flip_flop")])
@@ -154,13 +154,15 @@ def test_too_long_a_test_is_refused_before_training(
 
 
 def test_a_large_batch_in_pieces_is_the_same_run(tiny_data: Path, tmp_path: Path) -> None:
-    found = []
+    collected = []
     for limit in ("null", "40"):
         more = ("model=linear_l2_ortho", f"train.max_tokens={limit}", "backbone.dropout=0", "train.precision=64-true")
         folder, _ = trained(tiny_data, tmp_path, "pcfg", *more)
         rows = MetricsFile(folder / "metrics.csv").rows()
-        found.append([value for _, name, value in rows if name in ("train/loss", "train/ortho", "train/gradient_norm")])
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
+        collected.append(
+            [value for _, name, value in rows if name in ("train/loss", "train/ortho", "train/gradient_norm")]
+        )
+    assert collected[0] == pytest.approx(collected[1], rel=1e-9)
 
 
 def test_epochs_stand_for_steps(tiny_data: Path, tmp_path: Path) -> None:

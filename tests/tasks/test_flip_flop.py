@@ -101,13 +101,13 @@ def test_what_is_read_and_scored() -> None:
     examples = FlipFlopSequences(np.array([[1, 4, 3, 0, 2], [0, 5, 5, 2, 2]], dtype=np.uint8))
     assert texts(examples) == ["w1i0r1w0r0", "w0i1i1r0r0"]
     batch = examples.batch(np.array([1, 0, 1]))
-    w, r, i, zero, one = (WORDS.index(word) for word in "wri01")
+    w, r, i, zero, item = (WORDS.index(word) for word in "wri01")
     assert batch.index.tolist() == [1, 0, 1]
-    assert batch.inputs[1].tolist() == [w, one, i, zero, r, one, w, zero, r]
-    assert batch.targets[1].tolist() == [one, i, zero, r, one, w, zero, r, zero]
+    assert batch.inputs[1].tolist() == [w, item, i, zero, r, item, w, zero, r]
+    assert batch.targets[1].tolist() == [item, i, zero, r, item, w, zero, r, zero]
     assert batch.scored[0].tolist() == [False] * 6 + [True, False, True]
     assert batch.scored[1].tolist() == [False] * 4 + [True] + [False] * 3 + [True]
-    assert batch.targets[batch.scored].tolist() == [zero, zero, one, zero, zero, zero]
+    assert batch.targets[batch.scored].tolist() == [zero, zero, item, zero, zero, zero]
     assert batch.lengths.tolist() == [9, 9, 9] and batch.mask.all()
     assert batch.words.tolist() == [0, 0, 0]
     assert examples.lengths.tolist() == [10, 10]
@@ -165,8 +165,8 @@ def test_more_sequences_leave_the_first_ones_as_they_are(tmp_path: Path) -> None
 
 
 def test_subsets_have_streams_of_their_own() -> None:
-    found = {name: set(drawn(name, 300, 64, 0.8).identities()) for name in STREAMS}
-    assert len(set.union(*found.values())) == len(STREAMS) * 300
+    collected = {name: set(drawn(name, 300, 64, 0.8).identities()) for name in STREAMS}
+    assert len(set.union(*collected.values())) == len(STREAMS) * 300
 
 
 def test_identities_are_those_of_the_sequences() -> None:
@@ -194,13 +194,13 @@ def test_tests_at_another_length_than_training(tmp_path: Path) -> None:
 def test_about_says_what_the_tests_share_with_training(tmp_path: Path, length: int, train: int, tests: int) -> None:
     sizes = {"length": length, "train_sequences": train, "test_sequences": tests}
     prepared = prepare(tmp_path, **sizes)
-    trained, found = set(prepared.subsets["train"].identities()), []
+    trained, actual = set(prepared.subsets["train"].identities()), []
     for name in ("test/iid", "test/sparse", "test/dense"):
         seen = [identity in trained for identity in prepared.subsets[name].identities()]
-        found.append(f"{sum(seen):,} of {len(seen):,} in {name} ({np.mean(seen):.1%})")
-    none = all(text.startswith("0 of ") for text in found)
+        actual.append(f"{sum(seen):,} of {len(seen):,} in {name} ({np.mean(seen):.1%})")
+    none = all(text.startswith("0 of ") for text in actual)
     assert none == (length == 64)
-    expected = "no test example is also in train" if none else "also in train: " + ", ".join(found)
+    expected = "no test example is also in train" if none else "also in train: " + ", ".join(actual)
     assert prepared.about.endswith(f"; {expected}")
     assert prepare(tmp_path, **sizes).about == prepared.about
     assert "in train" not in prepare(tmp_path, **sizes, eval_length=length + 2).about

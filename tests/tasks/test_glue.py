@@ -141,9 +141,9 @@ def test_the_official_layout_is_read(name: str, tmp_path: Path) -> None:
     tests = ["test/matched", "test/mismatched"] if name == "mnli" else ["test"]
     assert list(prepared.subsets) == ["train", *tests]
     classes = data_sets.DATA_SETS[name].classes
-    for (file, rows), (subset, found) in zip(files_of(name).items(), shown(task, prepared).items(), strict=True):
+    for (file, rows), (subset, result) in zip(files_of(name).items(), shown(task, prepared).items(), strict=True):
         labels = LABELS.get(name, ("0", "1"))
-        for row, example in zip(rows, found, strict=True):
+        for row, example in zip(rows, result, strict=True):
             texts, label = example.split("\n")[:-1], example.split("\n")[-1]
             names = HUB_TEXTS.get(name, PAIR)
             assert texts == [f"{column}: {text}" for column, text in zip(names, row, strict=False)], (file, subset)
@@ -162,14 +162,14 @@ def test_the_official_layout_is_read(name: str, tmp_path: Path) -> None:
 def test_the_hub_gives_the_same_rows(name: str, tmp_path: Path, hub: dict[str, Files]) -> None:
     hub[name] = files_of(name)
     write(name, tmp_path / "data/GLUE")
-    one = Glue(dataset=name, source="files").prepare(folders_of(tmp_path))
+    item = Glue(dataset=name, source="files").prepare(folders_of(tmp_path))
     other = Glue(dataset=name, source="hub").prepare(folders_of(tmp_path))
-    assert one.data_hash() == other.data_hash()
+    assert item.data_hash() == other.data_hash()
     assert len(list((tmp_path / "cache").glob("*/manifest.json"))) == 2
 
 
 def test_the_official_metrics() -> None:
-    metrics = {name: one.metrics for name, one in data_sets.DATA_SETS.items()}
+    metrics = {name: data_set.metrics for name, data_set in data_sets.DATA_SETS.items()}
     assert metrics.pop("cola") == ("matthews_correlation",)
     assert metrics.pop("stsb") == ("pearson", "spearman")
     assert metrics.pop("mrpc") == metrics.pop("qqp") == ("f1", "accuracy")
@@ -211,10 +211,10 @@ def test_files_are_read_where_they_lie(tmp_path: Path, location: str) -> None:
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 40))
 def test_the_longer_text_loses_first(first: int, second: int, longest: int) -> None:
-    one, other = first, second
-    while one + other > longest:
-        one, other = (one - 1, other) if one > other else (one, other - 1)
-    assert cut(first, second, longest) == (one, other)
+    item, other = first, second
+    while item + other > longest:
+        item, other = (item - 1, other) if item > other else (item, other - 1)
+    assert cut(first, second, longest) == (item, other)
 
 
 def test_sentences_are_framed_and_cut() -> None:
@@ -257,17 +257,17 @@ def test_tokens_of_another_run(tmp_path: Path) -> None:
     write("cola", tmp_path / "data/GLUE")
     run = tmp_path / "run"
     run.mkdir()
-    given = BytePair.train(["He said no", "He said so", "two blanks"], 275)
-    given.save(run / "tokenizer.json")
+    inputs = BytePair.train(["He said no", "He said so", "two blanks"], 275)
+    inputs.save(run / "tokenizer.json")
     task = Glue(from_run=str(run))
     prepared = task.prepare(folders_of(tmp_path))
-    assert prepared.spec.input_vocabulary == len(given)
+    assert prepared.spec.input_vocabulary == len(inputs)
     assert prepared.keep["tokenizer.json"].read_bytes() == (run / "tokenizer.json").read_bytes()
     text = TEXTS[0][0]
-    assert prepared.subsets["train"].inputs[0].tolist() == [2, *given.encode([text])[0].tolist(), 1]
+    assert prepared.subsets["train"].inputs[0].tolist() == [2, *inputs.encode([text])[0].tolist(), 1]
     # another tokenizer under the same name is not answered from the cache
     BytePair.train(["zebra zebra"], 262).save(run / "tokenizer.json")
-    assert task.prepare(folders_of(tmp_path)).spec.input_vocabulary != len(given)
+    assert task.prepare(folders_of(tmp_path)).spec.input_vocabulary != len(inputs)
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]"])
@@ -282,9 +282,9 @@ def test_a_run_without_tokens_is_named(tmp_path: Path, content: str | None) -> N
 def test_the_same_files_give_the_same_data(tmp_path: Path) -> None:
     write("mnli", tmp_path / "data/GLUE")
     caches = [Folders(data=tmp_path / "data", cache=tmp_path / name) for name in ("one", "other")]
-    one, other = (Glue(dataset="mnli").prepare(folders) for folders in caches)
-    assert one.data_hash() == other.data_hash()
-    assert one.keep["tokenizer.json"].read_bytes() == other.keep["tokenizer.json"].read_bytes()
+    item, other = (Glue(dataset="mnli").prepare(folders) for folders in caches)
+    assert item.data_hash() == other.data_hash()
+    assert item.keep["tokenizer.json"].read_bytes() == other.keep["tokenizer.json"].read_bytes()
 
 
 def test_a_replaced_file_is_read_anew(tmp_path: Path) -> None:
@@ -463,9 +463,9 @@ def test_the_real_files(real: Folders, name: str, rows: tuple, ones: tuple, note
     assert note in prepared.about and "partial" not in prepared.about
     assert max(part.inputs.lengths.max() for part in parts) < 130
     if name == "mrpc":
-        said = task.example(prepared, "train", 0).splitlines()
-        assert said[0].startswith('sentence1: Amrozi accused his brother, whom he called "the witness", of')
-        assert said[2] == "label: equivalent"
+        text = task.example(prepared, "train", 0).splitlines()
+        assert text[0].startswith('sentence1: Amrozi accused his brother, whom he called "the witness", of')
+        assert text[2] == "label: equivalent"
 
 
 def test_the_docstring_shows_a_real_example(real: Folders) -> None:

@@ -50,9 +50,9 @@ def test_held_out_pairs_are_asked_in_ood_alone(splits: dict[Split, Prepared[Imag
             assert any((colour, subtype) in lost for colour in colours) == (name == "test/ood")
         assert [len(examples.groups[kind]) for kind in KINDS] == [10 * len(examples.images)] * 3
     trained = {tuple(row) for row in subsets["train"].questions[:, [0, 2, 3]].tolist()}
-    asked = {tuple(row) for row in splits["original"].subsets["train"].questions[:, [0, 2, 3]].tolist()}
+    requested = {tuple(row) for row in splits["original"].subsets["train"].questions[:, [0, 2, 3]].tolist()}
     lost = {tuple(row) for row in np.argwhere(HELD_OUT_PAIRS[:, :, :6])[:, [2, 0, 1]].tolist()}
-    assert len(asked) == 51 and trained == asked - lost
+    assert len(requested) == 51 and trained == requested - lost
 
 
 def test_a_new_pair_of_colour_and_subtype_has_a_shortcut_by_subtype(

@@ -63,14 +63,14 @@ def test_grey_is_the_weighted_sum_rounded_down() -> None:
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (4, 3, 1024), dtype=np.uint8)
     pixels[0, :, :3] = [[0, 255, 255], [0, 255, 0], [0, 255, 0]]
-    found = to_grey(pixels.reshape(4, 3072))
-    assert (found.dtype, found.shape) == (np.uint8, (4, 32, 32))
+    actual = to_grey(pixels.reshape(4, 3072))
+    assert (actual.dtype, actual.shape) == (np.uint8, (4, 32, 32))
     expected = grey_in_floats(*np.moveaxis(pixels.astype(float), 1, 0))
     # where the sum is no whole number there is no doubt
     clear = np.abs(expected - expected.round()) > 1e-6
     assert clear.mean() > 0.99
-    np.testing.assert_array_equal(found.reshape(4, 1024)[clear], np.floor(expected[clear]))
-    assert found[0, 0, :3].tolist() == [0, 255, 76]
+    np.testing.assert_array_equal(actual.reshape(4, 1024)[clear], np.floor(expected[clear]))
+    assert actual[0, 0, :3].tolist() == [0, 255, 76]
 
 
 def test_pixels_are_read_row_by_row_and_channel_by_channel() -> None:
@@ -86,7 +86,7 @@ def test_subsets_follow_the_batches(small: Folders) -> None:
     assert {name: len(subset) for name, subset in prepared.subsets.items()} == {"train": 27, "val": 3, "test": 6}
     batches = [pictures(seed, 6) for seed in range(6)]
     images = to_grey(np.concatenate([pixels for pixels, _ in batches]))
-    labels = [label for _, own in batches for label in own]
+    labels = [label for _, separate in batches for label in separate]
     for name, rows in (("train", slice(0, 27)), ("val", slice(27, 30)), ("test", slice(30, 36))):
         batch = prepared.subsets[name].batch(np.arange(len(prepared.subsets[name])))
         np.testing.assert_array_equal(batch.inputs.numpy(), images[rows].reshape(-1, 1024))

@@ -34,9 +34,9 @@ def words(tokens: bytes) -> list[str]:
     return TOKENS.decode(tokens)
 
 
-def value_of(found: list[str]) -> int:
+def value_of(result: list[str]) -> int:
     """An independent evaluator: by recursion over words, from the left."""
-    left = list(reversed(found))
+    left = list(reversed(result))
 
     def read() -> int:
         word = left.pop()
@@ -58,14 +58,14 @@ def value_of(found: list[str]) -> int:
     return value
 
 
-def depth_of(found: list[str]) -> int:
-    return 1 + int(np.cumsum([word.startswith("[") - (word == "]") for word in found]).max(initial=0))
+def depth_of(result: list[str]) -> int:
+    return 1 + int(np.cumsum([word.startswith("[") - (word == "]") for word in result]).max(initial=0))
 
 
-def arguments_of(found: list[str]) -> list[int]:
+def arguments_of(result: list[str]) -> list[int]:
     """How many arguments each operation has."""
     open_ones, counts = [0], []
-    for word in found:
+    for word in result:
         if word == "]":
             counts.append(open_ones.pop())
         else:
@@ -179,7 +179,7 @@ def test_drawn_expressions_are_distributed_as_those_of_the_published_generator(
     answers = [np.bincount([evaluate(tokens) for tokens in drawn]), np.bincount([value for _, value in official])]
     assert chi_square(*answers) < 27.9
     arguments = [np.bincount([n for t in sample[:300] for n in arguments_of(words(t))]) for sample in (drawn, theirs)]
-    assert chi_square(*(found[2:] for found in arguments)) < 26.1
+    assert chi_square(*(result[2:] for result in arguments)) < 26.1
     depths = [np.bincount([depth_of(words(t)) for t in sample[:600]], minlength=11) for sample in (drawn, theirs)]
     # nearly all reach depth 10
     assert abs(depths[0][10] - depths[1][10]) < 30
@@ -299,8 +299,8 @@ def test_official_files_are_read_where_they_lie(small: Folders, where: str) -> N
 
 
 def test_what_is_too_long_is_cut_and_keeps_its_value(small: Folders) -> None:
-    found = read_back(small, max_length=3)
-    assert found["train"] == [("[MAX 2 9", 9), ("[SM 7 [MIN", 5), ("7", 7)]
+    result = read_back(small, max_length=3)
+    assert result["train"] == [("[MAX 2 9", 9), ("[SM 7 [MIN", 5), ("7", 7)]
 
 
 def test_another_file_is_not_answered_from_the_cache(small: Folders) -> None:

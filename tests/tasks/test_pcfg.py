@@ -154,8 +154,8 @@ def test_official_splits(split: str, official: Folders) -> None:
     prepared = Pcfg(split=split).prepare(official)
     test = prepared.subsets["test"]
     depths = [functions_of(test.inputs[number]) for number in range(len(test))]
-    found = len(test), test.inputs.lengths.max() - 2, test.lengths.max(), min(depths), max(depths)
-    assert found == TESTS[split]
+    result = len(test), test.inputs.lengths.max() - 2, test.lengths.max(), min(depths), max(depths)
+    assert result == TESTS[split]
     assert prepared.decode_limits == {"test": TESTS[split][2] + 1}
     assert (prepared.spec.max_input_length, prepared.spec.max_output_length) == (MAX_INPUT + 2, MAX_OUTPUT + 1)
     assert len(prepared.train_groups) == 1
@@ -420,8 +420,8 @@ def test_the_yaml_and_its_options() -> None:
 
 def vars_of_default() -> dict[str, object]:
     task = Pcfg()
-    own = ("split", "substitutivity", "overgeneralisation", "data_seed")
-    keys = (*own, "validation_share", "validation_by", "end_token")
+    separate = ("split", "substitutivity", "overgeneralisation", "data_seed")
+    keys = (*separate, "validation_share", "validation_by", "end_token")
     return {key: getattr(task, key) for key in keys}
 
 

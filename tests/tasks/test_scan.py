@@ -84,9 +84,9 @@ def test_the_docstring_shows_a_real_example() -> None:
 
 @given(st.integers(0, 305), st.integers(0, 305))
 def test_joined_commands_mean_their_parts(first: int, second: int) -> None:
-    (one, done), (two, did) = PAIRS[first % 102], PAIRS[second % 102]
-    assert interpret([*one, "and", *two]) == done + did
-    assert interpret([*one, "after", *two]) == did + done
+    (item, done), (two, did) = PAIRS[first % 102], PAIRS[second % 102]
+    assert interpret([*item, "and", *two]) == done + did
+    assert interpret([*item, "after", *two]) == did + done
 
 
 @pytest.mark.parametrize("command", ["", "walk walk", "turn", "walk left opposite", "walk and", "run twice twice"])

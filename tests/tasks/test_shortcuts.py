@@ -107,15 +107,15 @@ def test_a_regression_and_f1_have_shortcuts_of_their_own() -> None:
     }
     part.answers = np.array([0, 0, 0, 1])
     spec = TaskSpec(kind="classification", modality="tokens", n_classes=2, metrics=("f1",))
-    found = subset_scores(general_shortcuts(spec, part), spec, "test", part)["test/f1"]
-    assert found == pytest.approx({"most frequent answer": 0, "positive class": 0.4})
+    result = subset_scores(general_shortcuts(spec, part), spec, "test", part)["test/f1"]
+    assert result == pytest.approx({"most frequent answer": 0, "positive class": 0.4})
 
 
 def test_sequences_are_scored_with_and_without_the_end() -> None:
-    found = sequence_scores(["ab", "abc", "a", "", "b"], ["ab", "ab", "ab", "a", "a"])
-    assert found["sequence_accuracy"].tolist() == [True, False, False, False, False]
-    assert found["sequence_accuracy_oracle_end"].tolist() == [True, True, False, False, False]
-    assert found["sequence_accuracy_end_ignored"].tolist() == [True, True, False, False, False]
+    result = sequence_scores(["ab", "abc", "a", "", "b"], ["ab", "ab", "ab", "a", "a"])
+    assert result["sequence_accuracy"].tolist() == [True, False, False, False, False]
+    assert result["sequence_accuracy_oracle_end"].tolist() == [True, True, False, False, False]
+    assert result["sequence_accuracy_end_ignored"].tolist() == [True, True, False, False, False]
 
 
 def test_the_most_frequent_sequence_is_found_where_a_test_has_larger_ids() -> None:
@@ -141,8 +141,8 @@ def test_token_frequencies_have_the_perplexity_of_a_unigram_model() -> None:
     test = TextBlocks(np.array([3, 4, 5], dtype=np.uint16), 2, spec)
     # 1, 3, 4 and 5 are possible: counts 1, 3, 1, 0, each plus one
     share = np.array([4, 2, 1]) / (2 + 4 + 2 + 1)
-    found = subset_scores(general_shortcuts(spec, train), spec, "test", test)["test/token_perplexity"]
-    assert found == pytest.approx({"token frequencies": float(np.exp(-np.log(share).mean()))})
+    result = subset_scores(general_shortcuts(spec, train), spec, "test", test)["test/token_perplexity"]
+    assert result == pytest.approx({"token frequencies": float(np.exp(-np.log(share).mean()))})
 
 
 def test_bits_of_flip_flop_are_the_scored_tokens(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_bits_of_flip_flop_are_the_scored_tokens(tmp_path: Path) -> None:
 
 def test_the_outermost_operator_says_a_third_of_listops(tmp_path: Path) -> None:
     task = LraListops(min_length=20, max_length=100, train_size=2000, val_size=200, test_size=500)
-    found = scores_of(task, Folders(data=tmp_path, cache=tmp_path))["test/accuracy"]
-    assert found["most frequent answer by outermost operator"] > found["most frequent answer"] + 0.1
+    result = scores_of(task, Folders(data=tmp_path, cache=tmp_path))["test/accuracy"]
+    assert result["most frequent answer by outermost operator"] > result["most frequent answer"] + 0.1
 
 
 class Doubled(SequenceTask):
@@ -189,8 +189,8 @@ def test_a_task_of_a_user_has_the_general_shortcuts_and_its_own(tmp_path: Path) 
     folders = Folders(data=tmp_path, cache=tmp_path)
     # say and c are no outputs
     assert scores_of(Doubled(), folders)[f"test/{ACCURACY}"] == {"most frequent answer": 0, "copying the input": 1}
-    found = scores_of(WithGuess(), folders)[f"test/{ACCURACY}"]
-    assert found == {"most frequent answer": 0, "copying the input": 1, "last word": 1}
+    result = scores_of(WithGuess(), folders)[f"test/{ACCURACY}"]
+    assert result == {"most frequent answer": 0, "copying the input": 1, "last word": 1}
     # SCAN's commands share no word with its actions
     assert [*scores_of(Scan(), folders)[f"test/ood/{ACCURACY}"]] == ["most frequent answer"]
 

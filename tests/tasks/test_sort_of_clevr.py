@@ -54,8 +54,8 @@ def test_question_vectors_equal_the_reference(reference: dict[str, np.ndarray]) 
 
 
 def test_every_answer_equals_the_reference(reference: dict[str, np.ndarray]) -> None:
-    found = answer_questions(reference["centers"], reference["shapes"], reference["questions"])
-    np.testing.assert_array_equal(found, reference["answers"])
+    answers = answer_questions(reference["centers"], reference["shapes"], reference["questions"])
+    np.testing.assert_array_equal(answers, reference["answers"])
 
 
 def on_one_line(centers: np.ndarray, first: int, second: int) -> bool:
@@ -65,14 +65,14 @@ def on_one_line(centers: np.ndarray, first: int, second: int) -> bool:
 
 
 def test_how_often_the_reference_could_depend_on_nan(reference: dict[str, np.ndarray]) -> None:
-    asked = [
+    requested = [
         on_one_line(centers, first, second)
         for centers, questions in zip(reference["centers"], reference["questions"], strict=True)
         for first, second, kind, subtype in questions.tolist()
         if (kind, subtype) == (2, 2)
     ]
     # in both the published answer is ours: the exceptions that our rule may cause are none in this sample
-    assert (len(asked), sum(asked)) == (798, 2)
+    assert (len(requested), sum(requested)) == (798, 2)
 
 
 def test_own_shape_when_no_other_is_near() -> None:
@@ -108,8 +108,8 @@ def test_scenes_and_questions_are_drawn_as_published(ours: dict[str, np.ndarray]
 
 def test_answers_are_spread_as_in_the_reference(ours: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> None:
     def counts(data: dict[str, np.ndarray], kind: int, subtype: int) -> np.ndarray:
-        asked = (data["questions"][..., 2] == kind) & (data["questions"][..., 3] == subtype)
-        return np.bincount(data["answers"][asked], minlength=10).astype(float)
+        requested = (data["questions"][..., 2] == kind) & (data["questions"][..., 3] == subtype)
+        return np.bincount(data["answers"][requested], minlength=10).astype(float)
 
     for kind, subtype in np.ndindex(3, 3):
         table = np.stack([counts(ours, kind, subtype), counts(reference, kind, subtype)])
@@ -165,16 +165,16 @@ def test_pixels_scale_batches_and_nothing_that_is_stored(tmp_path: Path) -> None
     tasks = {name: SortOfClevr(**TINY | {"train_images": 100}, pixels=name) for name in get_args(Pixels)}
     prepared = {name: task.prepare(folders) for name, task in tasks.items()}
     numbers = np.arange(0, 1200, 12)
-    white, ink, scaled = (found.subsets["train"].batch(numbers).images for found in prepared.values())
+    white, ink, scaled = (result.subsets["train"].batch(numbers).images for result in prepared.values())
     assert torch.equal(white, torch.from_numpy(np.array(prepared["white_is_one"].subsets["train"].images)))
     assert ink.dtype == torch.uint8 and torch.equal(ink, 255 - white)
     assert scaled.mean((0, 1, 2)).abs().max() < 0.05 and (scaled.std((0, 1, 2)) - 1).abs().max() < 0.1
     # one cache for all, but the network reads other numbers
     assert len(list(tmp_path.glob("*_train-*/"))) == 1
-    assert len({found.data_hash() for found in prepared.values()}) == 3
-    given = prepared["white_is_one"].subsets["train"].pictures(numbers[:1])[0], ("red", None, "unary", 0)
-    assert torch.equal(tasks["standardised"].encode_inputs(prepared["standardised"], [given]).images, scaled[:1])
-    assert [found.about.partition("task.pixels=")[2].partition(":")[0] for found in prepared.values()] == [*tasks]
+    assert len({result.data_hash() for result in prepared.values()}) == 3
+    inputs = prepared["white_is_one"].subsets["train"].pictures(numbers[:1])[0], ("red", None, "unary", 0)
+    assert torch.equal(tasks["standardised"].encode_inputs(prepared["standardised"], [inputs]).images, scaled[:1])
+    assert [result.about.partition("task.pixels=")[2].partition(":")[0] for result in prepared.values()] == [*tasks]
 
 
 def test_the_published_data_has_its_former_hash(tmp_path: Path) -> None:

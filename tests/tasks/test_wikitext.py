@@ -67,11 +67,11 @@ def test_words_are_numbered_by_how_often_they_are_there(folders: Folders) -> Non
     number = {word: i for i, word in enumerate(words, start=3)}
     end, unknown = 1, number["<unk>"]
     expected = [end, number["="], unknown, number["="], end, number["The"], number["cat"], number["house"], end]
-    found = streams(prepared)
-    assert found["val"] == expected
+    actual = streams(prepared)
+    assert actual["val"] == expected
     # ideographic blanks part words as in fairseq; "of" and "Hats" are not in the training text
-    assert found["test"][5:] == [number["The"], unknown, unknown, number["the"], number["cat"], number["."], end]
-    assert len(found["train"]) == WORDS
+    assert actual["test"][5:] == [number["The"], unknown, unknown, number["the"], number["cat"], number["."], end]
+    assert len(actual["train"]) == WORDS
     spec = prepared.spec
     assert spec.input_vocabulary == spec.output_vocabulary == 3 + len(words)
     assert (spec.kind, spec.end_id, spec.pad_id, spec.n_special) == ("language_model", 1, 0, 3)
@@ -168,13 +168,13 @@ def test_the_masked_task_reads_either_text(folders: Folders) -> None:
 
 def test_a_given_tokenizer_is_used_and_kept(folders: Folders, tmp_path: Path) -> None:
     write(folders.data)
-    given = BytePair.train(["house house house"], 265)
-    given.save(tmp_path / "given.json")
+    inputs = BytePair.train(["house house house"], 265)
+    inputs.save(tmp_path / "given.json")
     task = Wikitext103(tokens="byte_pairs", tokenizer=str(tmp_path / "given.json"))
     prepared = task.prepare(folders)
-    assert prepared.spec.input_vocabulary == len(given)
-    assert BytePair.load(prepared.keep["tokenizer.json"]).tokenizer.to_str() == given.tokenizer.to_str()
-    assert prepared.subsets["val"].tokens[-2] == given.spellings["house"][-1]
+    assert prepared.spec.input_vocabulary == len(inputs)
+    assert BytePair.load(prepared.keep["tokenizer.json"]).tokenizer.to_str() == inputs.tokenizer.to_str()
+    assert prepared.subsets["val"].tokens[-2] == inputs.spellings["house"][-1]
     # another tokenizer at the same path is not answered from the cache
     BytePair.train(["x"], 260).save(tmp_path / "given.json")
     assert task.prepare(folders).spec.input_vocabulary == 260
@@ -271,13 +271,13 @@ def test_the_hub_s_text_is_official_by_what_it_holds(
     rows = [line if line.strip() else "" for line in lines]
     place_ = next(number for number, row in enumerate(rows) if " the " in row)
     changed = [*rows[:place_], rows[place_].replace(" the ", " teh ", 1), *rows[place_ + 1 :]]
-    found = []
+    collected = []
     for text in (rows, changed, rows[:-1]):
         split = {"val": "validation"}.get(part, part)
         loaded = datasets.DatasetDict({split: datasets.Dataset.from_dict({"text": text})})
         monkeypatch.setattr(hugging_face, "load_from_hub", lambda *_, loaded=loaded: loaded)
-        found.append(HubText(CORPORA[name], folders).is_official(part))
-    assert found == [True, False, False]
+        collected.append(HubText(CORPORA[name], folders).is_official(part))
+    assert collected == [True, False, False]
 
 
 def test_auto_prefers_files(folders: Folders, hub: ModuleType) -> None:
@@ -380,9 +380,9 @@ def test_the_same_text_gives_the_same_data(folders: Folders, tmp_path: Path) -> 
     write(folders.data)
     for options in ({}, {"tokens": "byte_pairs", "vocabulary_size": 275}):
         other = Folders(data=folders.data, cache=tmp_path / "other")
-        one, two = (Wikitext103(**options).prepare(place_) for place_ in (folders, other))
-        assert one.data_hash() == two.data_hash()
-        assert one.subsets["train"].identities() == two.subsets["train"].identities()
+        item, two = (Wikitext103(**options).prepare(place_) for place_ in (folders, other))
+        assert item.data_hash() == two.data_hash()
+        assert item.subsets["train"].identities() == two.subsets["train"].identities()
     assert Wikitext103(length=7).prepare(folders).data_hash() != Wikitext103(length=8).prepare(folders).data_hash()
 
 
@@ -449,8 +449,8 @@ def test_the_docstrings_show_real_examples(
     # the training text is not there: with this one no word of the validation text is unknown
     write(folders.data, name, train=valid, valid=valid)
     task = make()
-    found = task.example(task.prepare(folders), "val", 0).split("\n")
+    actual = task.example(task.prepare(folders), "val", 0).split("\n")
     expected = shown(module)
-    assert len(expected) == len(found) == 2
-    for line, example in zip(expected, found, strict=True):
+    assert len(expected) == len(actual) == 2
+    for line, example in zip(expected, actual, strict=True):
         assert example.startswith(line)
