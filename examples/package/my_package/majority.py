@@ -33,9 +33,9 @@ class Majority(ClassificationTask):
         self.length, self.data_seed = length, data_seed
 
     def examples(self) -> dict[str, list[tuple[str, str]]]:
-        rng, collected = np.random.default_rng(self.data_seed), {}
+        rng, subsets = np.random.default_rng(self.data_seed), {}
         for name, size in SIZES.items():
             length = self.length * (3 if name == "test/ood" else 1)
             words = ["".join(row) for row in rng.choice(list("ab"), (size, length))]
-            collected[name] = [(word, "more_a" if word.count("a") > word.count("b") else "more_b") for word in words]
-        return collected
+            subsets[name] = [(word, "more_a" if word.count("a") > word.count("b") else "more_b") for word in words]
+        return subsets

@@ -48,7 +48,7 @@ class Reverse(SequenceTask):
 
 def words(rng: np.random.Generator, number: int, shortest: int, longest: int) -> list[str]:
     """Different random words of random lengths."""
-    collected: dict[str, None] = {}
-    while len(collected) < number:
-        collected["".join(rng.choice(list(LETTERS), rng.integers(shortest, longest + 1)))] = None
-    return list(collected)
+    distinct: dict[str, None] = {}
+    while len(distinct) < number:
+        distinct["".join(rng.choice(list(LETTERS), rng.integers(shortest, longest + 1)))] = None
+    return list(distinct)
