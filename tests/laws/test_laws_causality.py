@@ -79,9 +79,9 @@ def test_steps_equal_cross_attention(case: Case, mode: str) -> None:
     """Without a mask, and with any finite content in the padding."""
     attention, x, memory, mask = case.make(), draw(4, 5, 8), draw(4, 6, 8), masks([6, 2, 0, 1], 6)
     padded = [memory.masked_fill(~mask[:, :, None], content) for content in (0.7, torch.finfo(torch.float64).max)]
-    for given, read in ((None, memory), *((mask, content) for content in padded)):
-        expected, _ = apply(attention, mode, x, read, given)
-        state = attention.init_state(4, read, given)
+    for inputs, read in ((None, memory), *((mask, content) for content in padded)):
+        expected, _ = apply(attention, mode, x, read, inputs)
+        state = attention.init_state(4, read, inputs)
         for position in range(5):
             out, state = attention.step(x[:, position : position + 1], state)
             assert_rows(out[:, 0], expected[:, position])

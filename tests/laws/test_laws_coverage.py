@@ -34,7 +34,7 @@ class Description:
     def covers(self, other: "Description") -> bool:
         """Whether it is the other one, with the loss wherever the other has it."""
         return self.parts == other.parts and all(
-            theirs in (None, own) for own, theirs in zip(self.losses, other.losses, strict=True)
+            theirs in (None, separate) for separate, theirs in zip(self.losses, other.losses, strict=True)
         )
 
 
@@ -61,9 +61,9 @@ def network(model: str, task: str, positions: str) -> Description:
 @pytest.mark.parametrize("model", group_choices()["model"])
 def test_every_attention_of_a_yaml_is_in_a_case(model: str) -> None:
     """With its own positions, and with relative ones where it can have them; these change no cross-attention."""
-    own = model_of(model).positions or backbone_of(model, "sort_of_clevr").positions
+    separate = model_of(model).positions or backbone_of(model, "sort_of_clevr").positions
     for slot, node in slots(model_of(model)):
-        wanted = Case(model, slot, json.dumps(node, sort_keys=True), own)
+        wanted = Case(model, slot, json.dumps(node, sort_keys=True), separate)
         relative = [replace(wanted, positions="relative")] * wanted.mechanism.supports_position_scores
         for each in (wanted, *relative):
             stand_ins = [name for name, case in cases().items() if attention(case).covers(attention(each))]

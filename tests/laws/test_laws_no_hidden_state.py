@@ -13,10 +13,10 @@ from support.model_cases import (
 @pytest.mark.parametrize(("model", "task"), [(model, task) for task in TASKS for model in distinct_for(task)])
 def test_a_forward_leaves_no_trace(model: str, task: str) -> None:
     """The same call twice gives the same, in training mode too, and no parameter or buffer is changed."""
-    network, given = network_of(model, task).train(), arguments(task)
+    network, inputs = network_of(model, task).train(), arguments(task)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    first, second = network(*given), network(*given)
-    for one, other in zip(first, second, strict=True):
-        assert torch.equal(one, other)
+    first, second = network(*inputs), network(*inputs)
+    for item, other in zip(first, second, strict=True):
+        assert torch.equal(item, other)
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name]), name

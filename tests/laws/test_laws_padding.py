@@ -37,13 +37,13 @@ def test_padding_changes_nothing(case: Case, mode: str) -> None:
         source, size = (longer, 5) if memory is None else (longer_memory, 4)
         mask = masks([size] * 3, source.shape[1])
         out, penalty = apply(attention, mode, longer, longer_memory, mask)
-        found = gradients((out[:, :5] * weights).sum() + penalty, attention, x=longer, memory=longer_memory)
+        actual = gradients((out[:, :5] * weights).sum() + penalty, attention, x=longer, memory=longer_memory)
         for name in ("x", "memory"):
-            if name in found:
+            if name in actual:
                 size = expected[name].shape[1]
-                assert (found[name][:, size:] == 0).all(), f"{name}: a gradient at padding is not 0"
-                found[name] = found[name][:, :size]
-        assert_same(found | {"out": out[:, :5]}, expected, TOLERANCE)
+                assert (actual[name][:, size:] == 0).all(), f"{name}: a gradient at padding is not 0"
+                actual[name] = actual[name][:, :size]
+        assert_same(actual | {"out": out[:, :5]}, expected, TOLERANCE)
 
 
 @every_attention("padding")
@@ -55,22 +55,22 @@ def test_rows_of_different_length_do_not_meet(case: Case, mode: str) -> None:
     source = x if memory is None else memory
     out, _ = apply(attention, mode, x, memory, masks(LENGTHS, 5))
     read = masks(LENGTHS, 5) if memory is None else masks([5, 5, 0, 5], 5)
-    found = gradients((out * weights)[read].sum(), attention, x=x, memory=memory)
-    expected = {name: torch.zeros_like(gradient) for name, gradient in found.items()}
+    actual = gradients((out * weights)[read].sum(), attention, x=x, memory=memory)
+    expected = {name: torch.zeros_like(gradient) for name, gradient in actual.items()}
     for b, length in enumerate(LENGTHS):
         if length == 0:
             continue
         queries = slice(0, length if memory is None else 5)
         alone = source[b : b + 1, :length].detach().requires_grad_()
-        own = alone if memory is None else x[b : b + 1].detach().requires_grad_()
-        out_alone, _ = apply(attention, mode, own, alone, None)
+        separate = alone if memory is None else x[b : b + 1].detach().requires_grad_()
+        out_alone, _ = apply(attention, mode, separate, alone, None)
         torch.testing.assert_close(out[b, queries], out_alone[0], rtol=TOLERANCE, atol=TOLERANCE)
         loss = (out_alone[0] * weights[b, queries]).sum()
-        more = gradients(loss, attention, x=own, memory=None if memory is None else alone)
+        more = gradients(loss, attention, x=separate, memory=None if memory is None else alone)
         for name, gradient in more.items():
             target = expected[name][b, : gradient.shape[1]] if name in ("x", "memory") else expected[name]
             target += gradient[0] if name in ("x", "memory") else gradient
-    assert_same(found, expected, TOLERANCE)
+    assert_same(actual, expected, TOLERANCE)
 
 
 @every_network()
@@ -88,8 +88,8 @@ def test_padding_changes_no_sequence_network(model: str, positions: str) -> None
         )
         longer_mask, longer_read_mask = masks([4, 2, 1], 4 + extra), masks([5, 1, 3], 5 + extra)
         logits, penalty = network(longer, longer_mask, longer_read, longer_read_mask)
-        found = gradients((logits[:, :5] * weights).sum() + penalty, network)
-        assert_same(found | {"logits": logits[longer_read_mask]}, expected, TOLERANCE)
+        actual = gradients((logits[:, :5] * weights).sum() + penalty, network)
+        assert_same(actual | {"logits": logits[longer_read_mask]}, expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", distinct_for("sort_of_clevr"))
@@ -104,5 +104,5 @@ def test_padding_changes_no_image_network(model: str) -> None:
         out, penalties = network.encoder(longer, masks([longer.shape[1] - extra] * 3, longer.shape[1]), False)
         logits = network.output(out[:, 0])
         penalty = torch.stack(penalties).mean() if penalties else torch.zeros(())
-        found = gradients(logits.square().sum() + penalty, network)
-        assert_same(found | {"logits": logits}, expected, TOLERANCE)
+        actual = gradients(logits.square().sum() + penalty, network)
+        assert_same(actual | {"logits": logits}, expected, TOLERANCE)

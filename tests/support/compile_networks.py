@@ -20,13 +20,13 @@ def arguments(task: str) -> tuple[Tensor, ...]:
     return torch.randint(7, (3, 4)), masks([4, 2, 1], 4), torch.randint(6, (3, 5)), masks([5, 1, 3], 5)
 
 
-def compiled_problem(network: nn.Module, given: tuple[Tensor, ...]) -> str:
+def compiled_problem(network: nn.Module, inputs: tuple[Tensor, ...]) -> str:
     """Why the network does not compile to one graph with the same results; "ok" if it does."""
     torch.compiler.reset()
     try:
-        found = torch.compile(network, fullgraph=True, backend="eager")(*given)
-        for one, other in zip(found, network(*given), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+        result = torch.compile(network, fullgraph=True, backend="eager")(*inputs)
+        for item, other in zip(result, network(*inputs), strict=True):
+            torch.testing.assert_close(item, other, rtol=1e-12, atol=1e-12)
     except Exception as error:
         return " ".join(f"{type(error).__name__}: {error}".split())[:500]
     return "ok"

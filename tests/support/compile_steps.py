@@ -25,19 +25,19 @@ def compiled_problem(task: str, network: nn.Module, backend: str) -> str:
     try:
         for more in (0, 1) if backend == "inductor" else (0,):
             batch = drawn_batch(task, more)
-            found, expected = step(network, batch), objective(network, batch)
-            compare(found, expected, network)
+            actual, expected = step(network, batch), objective(network, batch)
+            compare(actual, expected, network)
     except Exception as error:
         return " ".join(f"{type(error).__name__}: {error}".split())[:500]
     return "ok"
 
 
-def compare(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], network: nn.Module) -> None:
+def compare(actual: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], network: nn.Module) -> None:
     """Loss, penalty and the gradients of their sum."""
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    for item, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(item, other, rtol=1e-10, atol=1e-12)
     slopes = gradients(sum(expected), network)
-    for name, value in gradients(sum(found), network).items():
+    for name, value in gradients(sum(actual), network).items():
         torch.testing.assert_close(value, slopes[name], rtol=1e-8, atol=1e-10, msg=name)
 
 

@@ -52,11 +52,11 @@ def _composed_task(task: str) -> dict[str, Any]:
 def distinct(models: Sequence[str]) -> list[str]:
     """Returns representatives: of models that differ only in name and orthogonality loss, one with each slot and form
     of the loss, or the first one if none has the loss."""
-    found: dict[str, dict[str, str]] = {}
+    collected: dict[str, dict[str, str]] = {}
     for model in models:
         section = dict(composed(model)["model"])
         ortho = section.pop("ortho")
         del section["name"]
         loss = json.dumps([ortho["where"], ortho["form"]]) if ortho["weight"] > 0 else ""
-        found.setdefault(json.dumps(section, sort_keys=True), {}).setdefault(loss, model)
-    return [model for same in found.values() for loss, model in same.items() if loss or len(same) == 1]
+        collected.setdefault(json.dumps(section, sort_keys=True), {}).setdefault(loss, model)
+    return [model for same in collected.values() for loss, model in same.items() if loss or len(same) == 1]

@@ -196,7 +196,7 @@ def cases() -> Mapping[str, Case]:
 
     Of attentions that differ in nothing but the orthogonality loss, the one with it.
     """
-    found: dict[str, dict[str, Case]] = {}
+    collected: dict[str, dict[str, Case]] = {}
     for name in (*MODELS, *IN_FOLDERS):
         model = model_of(name)
         positions = model.positions or backbone_of(name, "sort_of_clevr").positions
@@ -204,12 +204,12 @@ def cases() -> Mapping[str, Case]:
             text = json.dumps(node, sort_keys=True)
             case = Case(name, slot, text, positions)
             loss = f"with {model.ortho.form}" if case.orthogonality else ""
-            found.setdefault(f"{text}{model.normalization}{positions}", {}).setdefault(loss, case)
+            collected.setdefault(f"{text}{model.normalization}{positions}", {}).setdefault(loss, case)
             for encoding, need in IN_SCORES.items():
                 if getattr(case.mechanism, need) and slot != "cross":
                     alike = f"{case.path} {model.normalization.denominator} {encoding}"
-                    found.setdefault(alike, {}).setdefault(loss, replace(case, positions=encoding))
-    chosen = [case for same in found.values() for loss, case in same.items() if loss or len(same) == 1]
+                    collected.setdefault(alike, {}).setdefault(loss, replace(case, positions=encoding))
+    chosen = [case for same in collected.values() for loss, case in same.items() if loss or len(same) == 1]
     return {
         f"{case.model}-{case.slot}{f'-{case.positions}' if case.positions in IN_SCORES else ''}-{number}": case
         for number, case in enumerate(chosen)
@@ -245,12 +245,12 @@ def every_attention(
         normalized: with every normalisation of a mechanism's queries and keys, and a paper's variants; else with the
             first normalisation that a yaml has.
     """
-    found = dict(cases())
+    collected = dict(cases())
     if not normalized:
-        found = {name: case for name, case in found.items() if not _is_variant(case)}
-        first = {(case.node, case.positions): name for name, case in reversed(found.items())}
-        found = {name: found[name] for name in reversed(first.values())}
-    chosen = [(name, case, mode) for name, case in found.items() for mode in case.modes() if mode in modes]
+        collected = {name: case for name, case in collected.items() if not _is_variant(case)}
+        first = {(case.node, case.positions): name for name, case in reversed(collected.items())}
+        collected = {name: collected[name] for name in reversed(first.values())}
+    chosen = [(name, case, mode) for name, case in collected.items() for mode in case.modes() if mode in modes]
     if law == "step":
         chosen = [item for item in chosen if item[1].mechanism.supports_step]
     parameters = [

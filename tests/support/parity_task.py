@@ -31,12 +31,12 @@ class Parity(TaggingTask):
         self.causal, self.length = causal, length
 
     def examples(self) -> dict[str, list[tuple[str, list[str | None]]]]:
-        rng, found = np.random.default_rng(0), {}
+        rng, collected = np.random.default_rng(0), {}
         for name, size in SIZES.items():
             factor = 2 if name == "test/ood" else 1
             words = [rng.integers(0, 2, rng.integers(2, self.length * factor + 1)) for _ in range(size)]
-            found[name] = [("".join(map(str, word)), [None, *self._tags(word)]) for word in words]
-        return found
+            collected[name] = [("".join(map(str, word)), [None, *self._tags(word)]) for word in words]
+        return collected
 
     def _tags(self, word: np.ndarray) -> list[str]:
         return [self.tags[number % 2] for number in word.cumsum()[1:]]

@@ -29,15 +29,15 @@ def headings(name: str) -> dict[str, str]:
     """The comments that a preset opens with, by heading."""
     text = (EXPERIMENTS / f"{name}.yaml").read_text()
     assert text.startswith("# @package _global_\n# Claim: ")
-    found: dict[str, str] = {}
+    collected: dict[str, str] = {}
     for line in itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()[1:]):
         begun = re.match(r"# ([A-Z][a-z]+): (.*)", line)
         if begun and begun[1] in HEADINGS:
-            assert begun[1] not in found, f"{begun[1]} comes twice"
-            found[begun[1]] = begun[2]
-        elif len(found) < len(HEADINGS):
-            found[list(found)[-1]] += f" {line[2:]}"
-    return found
+            assert begun[1] not in collected, f"{begun[1]} comes twice"
+            collected[begun[1]] = begun[2]
+        elif len(collected) < len(HEADINGS):
+            collected[list(collected)[-1]] += f" {line[2:]}"
+    return collected
 
 
 def presets() -> list[str]:

@@ -39,6 +39,6 @@ def compare_with_reference(attention: Attention, mode: str, length: int, lengths
     weights, results = torch.randn(*x.shape, dtype=torch.float64), []
     for form in (apply, slow):
         out, penalty = form(attention, mode, x, memory, mask)
-        found = gradients((out * weights)[real].sum() + penalty, attention, x=x, memory=memory)
-        results.append(found | {"out": out[real], "penalty": penalty})
+        actual = gradients((out * weights)[real].sum() + penalty, attention, x=x, memory=memory)
+        results.append(actual | {"out": out[real], "penalty": penalty})
     assert_same(*results, tolerance=1e-9)

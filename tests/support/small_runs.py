@@ -61,8 +61,8 @@ def settings(folder: Path, *overrides: str, logger: str = "csv") -> list[str]:
 
 def config_of(folder: Path, *overrides: str, logger: str = "csv") -> dict[str, Any]:
     """The resolved configuration of such a run, composed once for all folders."""
-    found: dict[str, Any] = _in_folder(_composed(Path.cwd(), *settings(_SOME, *overrides, logger=logger)), folder)
-    return found
+    result: dict[str, Any] = _in_folder(_composed(Path.cwd(), *settings(_SOME, *overrides, logger=logger)), folder)
+    return result
 
 
 _SOME = Path("/some/folder/of/a/test")
@@ -78,9 +78,9 @@ def _composed(cwd: Path, *words: str) -> dict[str, Any]:
 def _in_folder(value: Any, folder: Path) -> Any:
     """A copy with the folder of a test."""
     if isinstance(value, dict):
-        return {key: _in_folder(one, folder) for key, one in value.items()}
+        return {key: _in_folder(item, folder) for key, item in value.items()}
     if isinstance(value, list):
-        return [_in_folder(one, folder) for one in value]
+        return [_in_folder(item, folder) for item in value]
     return value.replace(str(_SOME), str(folder)) if isinstance(value, str) else value
 
 
@@ -162,12 +162,12 @@ def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> N
     monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
 
 
-def assert_same_run(one: Path, two: Path) -> None:
-    assert (one / "metrics.csv").read_text() == (two / "metrics.csv").read_text()
-    results = [json.loads((folder / "result.json").read_text()) for folder in (one, two)]
+def assert_same_run(item: Path, two: Path) -> None:
+    assert (item / "metrics.csv").read_text() == (two / "metrics.csv").read_text()
+    results = [json.loads((folder / "result.json").read_text()) for folder in (item, two)]
     for key in ("metrics", "counts", "selection", "data"):
         assert results[0][key] == results[1][key], key
-    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (one, two))
+    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (item, two))
     assert first["global_step"] == second["global_step"] == 40
     for name, weight in first["state_dict"].items():
         assert torch.equal(weight, second["state_dict"][name]), name

@@ -27,8 +27,8 @@ def shaken(module: nn.Module, size: float = 0.2) -> nn.Module:
 def gradients(loss: Tensor, module: nn.Module, **inputs: Tensor | None) -> dict[str, Tensor]:
     """Gradients by name of the inputs that are given and of all parameters; 0 where the loss does not depend on one."""
     named = {name: tensor for name, tensor in inputs.items() if tensor is not None} | dict(module.named_parameters())
-    found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
-    return dict(zip(named, found, strict=True))
+    actual = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
+    return dict(zip(named, actual, strict=True))
 
 
 def assert_same(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:

@@ -74,15 +74,15 @@ def require_true_predictions(run: Run, subset: str) -> None:
     most = len(part) if hasattr(part, "answers") else 1 if name in ("wikitext103", "wikitext2") else 4
     numbers = np.arange(min(most, len(part)))
     written = [WRITTEN[name](run, part, number) for number in numbers.tolist()]
-    read, own = run.task.encode_inputs(run.data, written), _masked(run, part.batch(numbers))
+    read, separate = run.task.encode_inputs(run.data, written), _masked(run, part.batch(numbers))
     for field in ("inputs", "input_lengths", "lengths", "others", "images", "questions", "scored"):
-        if hasattr(own, field) and (field != "scored" or run.data.spec.mask_id):
-            assert getattr(read, field).tolist() == getattr(own, field).tolist(), field
+        if hasattr(separate, field) and (field != "scored" or run.data.spec.mask_id):
+            assert getattr(read, field).tolist() == getattr(separate, field).tolist(), field
     with pytest.raises(InputError, match=r"^input 1( is int; expected a|: the picture is int64 of shape)"):
         run.predict([written[0], 3])
-    said = run.predict(written)
-    assert len(said) == len(written)
+    predicted = run.predict(written)
+    assert len(predicted) == len(written)
     if hasattr(part, "answers") and f"{subset}/accuracy" in run.result["metrics"]:
         right = run.task.decode_outputs(run.data, part.answers[numbers].tolist())
-        accuracy = np.mean([a == b for a, b in zip(said, right, strict=True)])
+        accuracy = np.mean([a == b for a, b in zip(predicted, right, strict=True)])
         assert accuracy == run.result["metrics"][f"{subset}/accuracy"]

@@ -41,31 +41,31 @@ class Arrived:
     def answer(self, path: str, body: bytes) -> dict[str, Any]:
         """Take a request in."""
         if path.endswith("/graphql"):
-            asked = json.loads(body)
-            return {"data": self._data(asked["query"], asked.get("variables") or {})}
+            requested = json.loads(body)
+            return {"data": self._data(requested["query"], requested.get("variables") or {})}
         if path.endswith("/file_stream"):
             sent = json.loads(body).get("files", {}).get("wandb-history.jsonl", {"offset": 0, "content": []})
             lines = self.history[path.split("/")[-2]]
             lines.update({sent["offset"] + at: json.loads(text) for at, text in enumerate(sent["content"])})
         return {}
 
-    def _data(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
+    def _data(self, query: str, inputs: dict[str, Any]) -> dict[str, Any]:
         if "upsertBucket" in query:
             # asked again when its configuration changes, with nothing for what stays
-            self.runs[given["name"]] |= {key: value for key, value in given.items() if value is not None}
-            project = {"id": "p", "name": given.get("project"), "entity": {"id": "e", "name": "me"}}
-            bucket = {"id": "x", "name": given["name"], "config": "{}", "historyLineCount": 0, "project": project}
+            self.runs[inputs["name"]] |= {key: value for key, value in inputs.items() if value is not None}
+            project = {"id": "p", "name": inputs.get("project"), "entity": {"id": "e", "name": "me"}}
+            bucket = {"id": "x", "name": inputs["name"], "config": "{}", "historyLineCount": 0, "project": project}
             return {"upsertBucket": {"bucket": bucket, "inserted": True}}
         if "viewer" in query:
             viewer = {"id": "v", "username": "me", "entity": "me", "flags": "{}", "teams": {"edges": []}}
             return {"viewer": viewer | {"apiKeys": {"edges": []}}, "serverInfo": None}
         if "createRunFiles" in query:
-            self.files += given["files"]
-            files = [{"name": name, "uploadUrl": f"{self.url}/file"} for name in given["files"]]
+            self.files += inputs["files"]
+            files = [{"name": name, "uploadUrl": f"{self.url}/file"} for name in inputs["files"]]
             return {"createRunFiles": {"runID": "x", "uploadHeaders": [], "files": files}}
         if "createArtifact" in query:
             # as if these very bytes were here already, so that nothing of a table need be sent
-            self.artifacts.append(given["input"]["artifactCollectionName"])
+            self.artifacts.append(inputs["input"]["artifactCollectionName"])
             there = {"id": "a", "state": "COMMITTED", "artifactSequence": {"id": "s", "latestArtifact": None}}
             return {"createArtifact": {"artifact": there}}
         return {}
