@@ -97,9 +97,10 @@ def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:
 
 
 @pytest.mark.xdist_group("presets")
-def test_every_preset_has_runs_and_hours_and_its_header_says_them() -> None:
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_presets_have_runs_and_hours_and_their_headers_say_them(every: int) -> None:
     wrong = {}
-    for name in presets():
+    for name in presets()[::every]:
         cost, text = preset_cost(name), headings(name)["Cost"]
         unit = "GPU-hours" if "GPU" in cost.hardware else "hours on one thread"
         if f"{cost.runs} runs" not in text or f"; {cost.span} {unit}" not in text:
@@ -107,6 +108,7 @@ def test_every_preset_has_runs_and_hours_and_its_header_says_them() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("presets")
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_page_of_costs_has_every_preset(number: int) -> None:

@@ -65,7 +65,7 @@ def train_run(
             result = _train(job, folder, reporter, stop, ranks)
             if not ranks.is_first:
                 # until rank 0 has recorded the end: a sweep reads it on every process
-                ranks.largest(0)
+                ranks.wait()
                 return None, False
         except BaseException as error:
             cause = ranks.cause(error)
@@ -74,7 +74,7 @@ def train_run(
                 raise cause from error
             raise
         folder.record_end(None)
-        ranks.largest(0)
+        ranks.wait()
         return result, False
 
 

@@ -68,6 +68,10 @@ class Ranks:
         dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return int(tensor)
 
+    def wait(self) -> None:
+        """Wait until every process is here."""
+        self.largest(0)
+
     def gather(self, value: T) -> list[T]:
         """The objects of all processes, by rank."""
         if self.world == 1:
