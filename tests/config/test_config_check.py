@@ -423,11 +423,6 @@ def test_pairs_are_composed_of_their_two_files() -> None:
     assert_composed(zip(models, itertools.cycle(tasks)))
 
 
-@pytest.mark.slow
-def test_all_pairs_are_composed_of_their_two_files() -> None:
-    assert_composed(PAIRS)
-
-
 def test_checked_gives_typed_objects() -> None:
     config = checked(compose_config(["optim.lr=1", "seed=3"]))
     assert isinstance(config, Config)
