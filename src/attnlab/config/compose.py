@@ -54,11 +54,16 @@ def _of_shipped_files(*words: str) -> tuple[Mapping[str, Any], Mapping[str, Any]
     return _composed(words, CONF)
 
 
-def _composed(words: Sequence[str], conf: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _node(words: Sequence[str], conf: Path) -> DictConfig:
+    """What Hydra composes, its own settings included."""
     import hydra
 
     with hydra_session(conf):
-        node = hydra.compose("config", overrides=list(words), return_hydra_config=True)
+        return hydra.compose("config", overrides=list(words), return_hydra_config=True)
+
+
+def _composed(words: Sequence[str], conf: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    node = _node(words, conf)
     mode, params = node.hydra.mode, OmegaConf.select(node, "hydra.sweeper.params")
     choices = node.hydra.runtime.choices
     settings = {
@@ -93,8 +98,4 @@ def compose_with_hydra(words: Sequence[str], conf: Path = CONF) -> tuple[dict[st
 
 def hydra_settings(overrides: Sequence[str], conf: Path = CONF) -> dict[str, Any]:
     """All settings of Hydra for a command line, interpolations unresolved."""
-    from hydra import compose
-
-    with hydra_session(conf):
-        node = compose("config", overrides=list(overrides), return_hydra_config=True).hydra
-    return cast("dict[str, Any]", OmegaConf.to_container(node, enum_to_str=True))
+    return cast("dict[str, Any]", OmegaConf.to_container(_node(overrides, conf).hydra, enum_to_str=True))

@@ -110,8 +110,8 @@ class Command:
     def hydra_argv(self) -> list[str]:
         """The command line of the sweep for Hydra: folders in quotes, swept choices listed; its globs match `_base`."""
         texts = [quoted_folder(item.text) for item in (*self.words, *self.hydra_items)]
-        listed = (f"{item.key}={','.join(map(show, item.values))}" for item in self.items if item.group and item.swept)
-        return ["--multirun", *texts, *listed]
+        swept = [item for item in self.items if item.group and item.swept]
+        return ["--multirun", *texts, *(f"{item.key}={','.join(map(show, item.values))}" for item in swept)]
 
     def _expand(self, multirun: bool) -> None:
         """Find items, settings and jobs."""

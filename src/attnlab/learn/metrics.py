@@ -171,11 +171,11 @@ def subset_scores(
 ) -> Scores:
     """The scores of shortcuts on one subset, or on its examples of these numbers; without a metric of the task's kind
     that a shortcut has no scores for."""
-    scores = Scores()
+    scores, functions = Scores(), metric_functions(spec)
     chosen = np.arange(len(examples)) if numbers is None else np.asarray(numbers)
     for name, shortcut in shortcuts.items():
         records = {score: values[chosen] for score, values in shortcut(examples).items()}
-        for metric, function in metric_functions(spec).items():
+        for metric, function in functions.items():
             with suppress(KeyError):
                 values, _ = summarise_subset(records, {metric: function}, examples, chosen, by_length=False)
                 for part, value in values.items():

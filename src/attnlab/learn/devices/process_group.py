@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -25,8 +25,6 @@ from attnlab.learn.devices.rank_layout import ONE_PROCESS, EndedElsewhere, RankE
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 T = TypeVar("T")
-_Outcome = tuple[int, str]
-"""how an action ended on a process: number of a signal or 0, message of an error or nothing"""
 
 ARRIVAL_SECONDS = 600.0
 """until all processes of a run have begun; their imports may take minutes on a shared file system"""
@@ -38,6 +36,13 @@ _stores: dict[tuple[str, int], dist.Store] = {}
 """stores of processes that torchrun or srun started: one for all runs of a process, since rank 0 keeps its port"""
 _opened = 0
 """number of groups that this process has opened; equal in all processes of torchrun or srun"""
+
+
+class _Outcome(NamedTuple):
+    """How an action ended on a process: without an error, by a signal, or by an error with a message."""
+
+    signum: int = 0
+    error: str = ""
 
 
 class Ranks:
@@ -129,10 +134,9 @@ class Ranks:
         unexpected = error is not None and not isinstance(error, UserError | Stopped)
         if error is not None and (self.is_first or unexpected):
             return error
-        signum, message = outcome
         if not self.is_first:
-            return EndedElsewhere(128 + signum if signum else FAILED)
-        return Stopped(signum) if signum else RankError(f"on rank {rank}: {message}")
+            return EndedElsewhere(128 + outcome.signum if outcome.signum else FAILED)
+        return Stopped(outcome.signum) if outcome.signum else RankError(f"on rank {rank}: {outcome.error}")
 
     def cause(self, error: BaseException) -> BaseException:
         """The error itself, or where it is a lost connection, the reason why the other process has ended."""
@@ -152,10 +156,10 @@ ALONE = Ranks()
 
 def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
     if isinstance(error, Stopped):
-        return error.signum, ""
+        return _Outcome(signum=error.signum)
     if error is None:
-        return pending or 0, ""
-    return 0, str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"[:2000]
+        return _Outcome(signum=pending or 0)
+    return _Outcome(error=str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"[:2000])
 
 
 @contextmanager
@@ -216,8 +220,15 @@ def _store(layout: RankLayout, listening: int | None) -> dist.Store:
     host, port = layout.address
     arrival = timedelta(seconds=ARRIVAL_SECONDS)
     if listening is not None:
-        more: Any = {"wait_for_workers": False, "timeout": arrival, "use_libuv": False}
-        return dist.TCPStore(host, port, is_master=True, master_listen_fd=listening, **more)
+        return dist.TCPStore(
+            host,
+            port,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=arrival,
+            master_listen_fd=listening,
+            use_libuv=False,
+        )
     if (host, port) not in _stores:
         at_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         try:

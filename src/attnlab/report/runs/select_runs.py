@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.compose import NO_SETTINGS, compose_with_hydra
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import command_line, counted, hint, listed, show
@@ -81,15 +80,14 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     keys = {word: word.split("=")[0].lstrip("+") for word in words}
     numeric = [word for word, key in keys.items() if key in ("seed", "debug") or _changes_numbers(key)]
     # swept keys narrow the experiment, other keys change it
-    settings = compose_with_hydra(line[: bool(name)])[1] if words else NO_SETTINGS
-    swept = {*settings["params"], "seed"}
+    swept = {*command.settings["params"], "seed"}
     more: list[str] = []
     if report is not None:
         known = {*swept, DATA_SEED, *report.rows, *report.best_over}
         more = [key for key in command.swept if key not in known and _changes_numbers(key)]
         of_report = [word for word, key in keys.items() if key.split(".")[0] == "report"]
         report = _changed(report, [word for word in numeric if keys[word] not in swept], of_report)
-    flags = ["-m"] if command.swept and settings["mode"] != "MULTIRUN" else []
+    flags = ["-m"] if command.swept and command.settings["mode"] != "MULTIRUN" else []
     return RunSelection(
         name or " ".join(numeric) or "the plain run",
         report,
