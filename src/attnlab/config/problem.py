@@ -20,6 +20,10 @@ class Problem(str):
         problem.key = key
         return problem
 
+    def with_note(self, note: str) -> "Problem":
+        """The problem with a note at its end."""
+        return Problem(self.key, self[len(self.key) :] + note)
+
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # a text has one
         """What a copy in another process is made of."""
         return self.key, self[len(self.key) :]
@@ -30,9 +34,9 @@ class UserError(Exception):
 
 
 class ConfigError(UserError):
-    """A configuration that cannot run. `problems`: one sentence each; `str()`: the whole message."""
+    """A configuration that cannot run. `problems`: one each; `str()`: the whole message."""
 
-    def __init__(self, problems: Sequence[str], program: str = "train.py") -> None:
+    def __init__(self, problems: Sequence[Problem], program: str = "train.py") -> None:
         super().__init__(problems)
         self.problems, self.program = list(problems), program
 

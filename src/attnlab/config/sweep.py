@@ -70,7 +70,7 @@ class Command:
 
     def __init__(self, argv: Sequence[str], conf: Path) -> None:
         line, self.conf = read_command(argv, conf), conf
-        self.show_only, self.problems = line.show_only, list[str](line.problems)
+        self.show_only, self.problems = line.show_only, line.problems
         self.words = [item for item in line.items if not item.is_hydra]
         self.hydra_items = [item for item in line.items if item.is_hydra]
         self.configs: list[dict[str, Any]] = []
@@ -191,7 +191,8 @@ class Command:
                 jobs_with.setdefault(problem, []).append(name)
         for problem, jobs in jobs_with.items():
             some = self.multirun and len(jobs) < total
-            self.problems.append(problem + (f" [{len(jobs)} of {total} jobs, such as {jobs[0]}]" if some else ""))
+            count = f" [{len(jobs)} of {total} jobs, such as {jobs[0]}]"
+            self.problems.append(problem.with_note(count) if some else problem)
 
     def _job(self, pairs: Sequence[Pair], refused: bool) -> tuple[dict[str, Any] | None, list[Problem]]:
         """The complete configuration of one job, None if it has none, and its problems.

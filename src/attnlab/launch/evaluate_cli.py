@@ -11,7 +11,7 @@ from attnlab.config.command_line.option_parser import options_help, read_options
 from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.message_text import short_path
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
@@ -75,11 +75,12 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
     try:
         raw = config_here(options.run)
     except RunError as error:
-        raise ConfigError([str(error)], "evaluate.py") from None
+        raise ConfigError([Problem("", str(error))], "evaluate.py") from None
     job = apply_values(raw, with_data_set_names(overrides, raw["task"]), ALLOWED)
     if options.subset and (problem := subset_problem(job.typed.task, options.subset)):
         length = re.search(r"/length_(\d+)$", options.subset)
-        raise ConfigError([problem + (f"; one length alone: lengths={length[1]}" if length else "")], "evaluate.py")
+        advice = f"; one length alone: lengths={length[1]}" if length else ""
+        raise ConfigError([problem.with_note(advice)], "evaluate.py")
     return job
 
 

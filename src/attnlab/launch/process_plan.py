@@ -6,6 +6,7 @@ from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted
+from attnlab.config.problem import Problem
 from attnlab.config.validation.launcher_options import DEFAULT
 from attnlab.launch.visible_gpus import gpu_here, visible_gpus
 from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
@@ -75,11 +76,10 @@ def has_several_devices(job: JobConfig) -> bool:
     return (job.typed.trainer.devices, job.typed.trainer.nodes) != (1, 1)
 
 
-def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> list[str]:
+def joblib_problems(launcher: Mapping[str, Any], jobs: Sequence[JobConfig]) -> list[Problem]:
     """The problem of jobs on several devices that would run at once on this machine: they would share the devices."""
     if launcher.get("name") != _LOCAL or not any(map(has_several_devices, jobs)):
         return []
-    problem = (
-        "jobs with trainer.devices or trainer.nodes other than 1 would share the devices; hydra/launcher=basic runs"
-    )
-    return [f"hydra/launcher={_LOCAL}: {problem} them one after the other"]
+    text = ": jobs with trainer.devices or trainer.nodes other than 1 would share the devices"
+    advice = "; hydra/launcher=basic runs them one after the other"
+    return [Problem(f"hydra/launcher={_LOCAL}", text + advice)]

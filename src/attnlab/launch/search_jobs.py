@@ -17,7 +17,7 @@ from attnlab.config.command_line.command_frame import FAILED, USAGE_ERROR
 from attnlab.config.conf_files import join_search_path
 from attnlab.config.job_config import JobConfig, job_config
 from attnlab.config.message_text import first_line, short_path
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import Command
 from attnlab.config.validation.launcher_options import register
@@ -141,7 +141,7 @@ def run_search(command: Command, search: Search, argv: Sequence[str]) -> int:
     except ValueError as error:
         # Raised at the end if no job has a value; each has said why.
         if not jobs.codes:
-            raise ConfigError([f"{GROUP}={OPTUNA}: {first_line(error)}"]) from error
+            raise ConfigError([Problem(f"{GROUP}={OPTUNA}", f": {first_line(error)}")]) from error
         if any(result is not None for result in jobs.results):
             raise
     except RuntimeError as error:

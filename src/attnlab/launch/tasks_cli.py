@@ -14,7 +14,7 @@ from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.conf_files import group_choices, task_yaml
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import choice
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.shipped_files import CONF
 
 PROGRAM = "-m attnlab.tasks"
@@ -62,17 +62,18 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
     overrides = [word for word in words if "=" in word and word not in flags]
     known = [task_yaml(name, conf) for name in names if name in tasks]
     overrides = with_data_set_names(overrides, known[0] if known else {})
-    problems = [f"{word}: unknown flag; there is --help" for word in flags]
-    problems += [f"{name}: no such task{choice(name, tasks, 'tasks')}" for name in names if name not in tasks]
+    problems = [Problem(word, ": unknown flag; there is --help") for word in flags]
+    problems += [Problem(name, f": no such task{choice(name, tasks, 'tasks')}") for name in names if name not in tasks]
     if len(names) > 1:
-        problems.append(f"{' '.join(names)}: one task at a time, or none for all of them")
+        problems.append(Problem(" ".join(names), ": one task at a time, or none for all of them"))
     for word in overrides:
         key = word.partition("=")[0].lstrip("+")
         if key.startswith("task.") and not names:
-            problems.append(f"{word}: of which task? write its name first: python {PROGRAM} <task> {quote(word)}")
+            text = f": of which task? write its name first: python {PROGRAM} <task> {quote(word)}"
+            problems.append(Problem(word, text))
         elif not key.startswith(("task.", "paths.")):
             near = next((f"task.{key}" for options in known if key in options), None)
-            problems.append(f"{word}: data depends on task.* and paths.* only{hint(near)}")
+            problems.append(Problem(word, f": data depends on task.* and paths.* only{hint(near)}"))
     if problems:
         raise ConfigError(problems, PROGRAM)
     return (names[0] if names else None), overrides
@@ -87,6 +88,6 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     from attnlab.config.sweep import Command
 
     command = Command([f"task={task}", *overrides], conf)
-    if problems := [problem for problem in command.problems if re.match(r"[+~]*(task|paths)\b", problem)]:
+    if problems := [problem for problem in command.problems if re.match(r"[+~]*(task|paths)\b", problem.key)]:
         raise ConfigError(problems, PROGRAM)
     return command.configs[0]

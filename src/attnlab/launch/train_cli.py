@@ -23,7 +23,7 @@ from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.sweep import Command, check_command
 from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.declaration_checks import declaration_problems
@@ -43,7 +43,7 @@ def train_main(argv: Sequence[str]) -> int:
         return _plan(argv)
     checked = check_command(argv)
     if checked.multirun and wandb_agent.agent_run_id():
-        raise ConfigError([wandb_agent.ONE_RUN])
+        raise ConfigError([Problem("", wandb_agent.ONE_RUN)])
     if shown:
         print(_shown_text(checked, shown, flag_value(argv, "--package", "-p")), end="")
         return 0
@@ -56,7 +56,7 @@ def train_main(argv: Sequence[str]) -> int:
         return _run(checked, argv)
 
 
-def _unfit(checked: Command, needs_runs: bool = True) -> list[str]:
+def _unfit(checked: Command, needs_runs: bool = True) -> list[Problem]:
     """Problems of jobs that the check of the configuration alone does not find.
 
     Args:
@@ -65,10 +65,9 @@ def _unfit(checked: Command, needs_runs: bool = True) -> list[str]:
     problems = declaration_problems(checked.jobs[0].report) + (from_run_problems(checked.jobs) if needs_runs else [])
     place = started_layout(os.environ)
     if checked.search is not None and place is not None and place.world > 1:
-        problems.append(
-            f"hydra/sweeper=optuna: {place.starter} started {place.world} processes, and each would choose jobs of its "
-            "own; start one, which starts the others (trainer.devices)"
-        )
+        text = f": {place.starter} started {place.world} processes, and each would choose jobs of its own"
+        advice = "; start one, which starts the others (trainer.devices)"
+        problems.append(Problem("hydra/sweeper=optuna", text + advice))
     return problems + joblib_problems(checked.launcher, checked.jobs) if checked.multirun else problems
 
 
@@ -99,7 +98,7 @@ def _shown_text(command: Command, shown: str, package: str) -> str:
     part = config if package in ("", "_global_") else value_at(config, package)
     if part is MISSING:
         near = hint(nearest_key(package, flatten(config)) if "." in package else nearest(package, config))
-        raise ConfigError([f"--package {package}: no such part{near}"])
+        raise ConfigError([Problem(f"--package {package}", f": no such part{near}")])
     return yaml.safe_dump(part, sort_keys=False)
 
 
@@ -116,7 +115,8 @@ def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
 def _plan(argv: Sequence[str]) -> int:
     planned = planned_commands(argv)
     if any(command_line.search is not None for command_line in planned.values()):
-        raise ConfigError([f"{PLAN}: a search chooses its jobs by the results of earlier ones, so nothing is planned"])
+        text = ": a search chooses its jobs by the results of earlier ones, so nothing is planned"
+        raise ConfigError([Problem(PLAN, text)])
     # The runs that they begin with may be trained later.
     if unfit := [problem for command_line in planned.values() for problem in _unfit(command_line, needs_runs=False)]:
         raise ConfigError(unfit)

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attnlab.config.message_text import listed
+from attnlab.config.problem import Problem
 from attnlab.config.report_block import Hypothesis, Report, Success
 from attnlab.config.validation.report_names import SIZES, unknown_column
 from attnlab.config.validation.type_check import build
 from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
 
 
-def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[str]:
+def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[Problem]:
     """The problems of `report.success` and `report.hypotheses` in a `report:` block; empty without one.
 
     Success is wrong with another column, a mean of columns, no threshold or two, a threshold on the wrong side or out
@@ -20,42 +21,33 @@ def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[str]:
     report = block if isinstance(block, Report) or block is None else build(Report, block)
     if report is None:
         return []
-    problems = [f"report.success: {problem}" for problem in _success_problems(report)]
+    problem = _success_problem(report.success, report) if report.success else ""
+    problems = [Problem("report.success", f": {problem}")] if problem else []
     for at, hypothesis in enumerate(report.hypotheses):
-        problems += [f"report.hypotheses.{at}{problem}" for problem in _hypothesis_problems(hypothesis, report)]
+        problems += _hypothesis_problems(f"report.hypotheses.{at}", hypothesis, report)
     return problems
 
 
-def _success_problems(report: Report) -> list[str]:
-    """The problem of the threshold of success; empty without one."""
-    if report.success is None:
-        return []
-    success, name = report.success, report.success.column
-    if unknown := unknown_column(report, name):
-        return [unknown]
-    if report.average and name == report.average.name:
-        of = listed(report.average.of)
-        return [f"{name} is a mean of columns, whose runs may differ; name one of them: {of}"]
-    problem = _problem(success, metric_of(report, name))
-    return [problem] if problem else []
-
-
-def _hypothesis_problems(hypothesis: Hypothesis, report: Report) -> Iterator[str]:
-    """What follows the key of a wrong hypothesis in the message."""
-    if hypothesis.column is None or unknown_column(report, hypothesis.column):
+def _hypothesis_problems(key: str, hypothesis: Hypothesis, report: Report) -> Iterator[Problem]:
+    column = hypothesis.column
+    if column is None or unknown_column(report, column):
         return
-    metric = metric_of(report, hypothesis.column)
+    metric = metric_of(report, column)
     unit = unit_of(metric)
     if metric in OF_RUNS:
-        yield f".column={hypothesis.column}: {metric} depends on the machine and is compared by no hypothesis"
+        text = f"={column}: {metric} depends on the machine and is compared by no hypothesis"
+        yield Problem(f"{key}.column", text)
     if not unit.has_better and hypothesis.not_worse_by is not None:
-        yield f".not_worse_by: neither is worse in {hypothesis.column} ({metric}); write within"
+        yield Problem(f"{key}.not_worse_by", f": neither is worse in {column} ({metric}); write within")
     elif not unit.has_better and hypothesis.direction == "better" and hypothesis.within is None:
-        yield f".direction=better: neither is better in {hypothesis.column} ({metric}); name higher or lower, or within"
-    for key in SIZES:
-        size, most = getattr(hypothesis, key), (unit.most - unit.least) * unit.factor
+        text = f"=better: neither is better in {column} ({metric}); name higher or lower, or within"
+        yield Problem(f"{key}.direction", text)
+    most = (unit.most - unit.least) * unit.factor
+    for name in SIZES:
+        size = getattr(hypothesis, name)
         if size is not None and size >= most:
-            yield f".{key}={size:g}: expected less than {most:g}, the range of {hypothesis.column} ({unit.name})"
+            text = f"={size:g}: expected less than {most:g}, the range of {column} ({unit.name})"
+            yield Problem(f"{key}.{name}", text)
 
 
 def metric_of(report: Report, column: str) -> str:
@@ -66,9 +58,16 @@ def metric_of(report: Report, column: str) -> str:
     return part["metric"] if isinstance(part, Mapping) else part
 
 
-def _problem(success: Success, metric: str) -> str:
-    """What is wrong with a threshold of a column's metric; empty if nothing is."""
-    name, validation, unit = success.column, success.validation, unit_of(metric).name
+def _success_problem(success: Success, report: Report) -> str:
+    """What is wrong with the threshold of success; empty if nothing is."""
+    name, validation = success.column, success.validation
+    if unknown := unknown_column(report, name):
+        return unknown
+    if report.average and name == report.average.name:
+        of = listed(report.average.of)
+        return f"{name} is a mean of columns, whose runs may differ; name one of them: {of}"
+    metric = metric_of(report, name)
+    unit = unit_of(metric).name
     threshold = success.at_least if success.at_most is None else success.at_most
     text = ""
     if threshold is None or None not in (success.at_least, success.at_most):

@@ -14,7 +14,7 @@ from typing import Any
 
 from attnlab.config.message_text import counted, hint, listed, show
 from attnlab.config.nearest_word import nearest
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.report_block import Average, Report
 from attnlab.config.run_identity import unique_text
 from attnlab.config.validation.report_names import setting
@@ -49,8 +49,8 @@ def make_table(report: Report, runs: Sequence[ReportRun], published: Published |
         TableError: one mean would be over runs of different settings, or runs are on different data.
     """
     if report.chosen_by is not None and not report.chosen_by.startswith("val/"):
-        problem = f"report.chosen_by={report.chosen_by}: expected a validation metric, such as val/accuracy"
-        raise ConfigError([f"{problem}; test numbers choose nothing"], "report.py")
+        text = "expected a validation metric, such as val/accuracy; test numbers choose nothing"
+        raise ConfigError([Problem("report.chosen_by", f"={report.chosen_by}: {text}")], "report.py")
     _require_one_data(runs)
     columns, by_row = columns_of(report), runs_by_row(report, runs)
     data_seeds = grouped((run.data_seed, run.config["task"]["name"]) for run in runs)

@@ -13,7 +13,7 @@ from attnlab.config.command_line.words import sections
 from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.problem import ConfigError, UserError
+from attnlab.config.problem import ConfigError, Problem, UserError
 from attnlab.config.report_block import Picture, TableFigure
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.declaration_checks import declaration_problems
@@ -87,10 +87,10 @@ class ReportOptions(CommandOptions):
     logger: Literal["csv", "wandb_offline", "wandb_online"] = "csv"
     """wandb_offline, wandb_online: also a wandb run with the table and the figures"""
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Problem]:
         """An include= that is not debug or without runs=."""
         if self.include not in (None, "debug") or (self.include and not self.runs):
-            yield f"include={self.include}: expected include=debug, beside runs=..."
+            yield Problem("include", f"={self.include}: expected include=debug, beside runs=...")
 
 
 HELP = f"""python report.py experiment=... | runs=... | <words of train.py> | diagnose=... | page
@@ -126,13 +126,15 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     of_train = {word for word in others if re.split(r"[./]", word.lstrip("+~"))[0] in sections()}
     if (len(sources) > 1 or not (sources or of_train)) and not folders:
         near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
-        problems.append(f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
+        problems.append(
+            Problem("", f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
+        )
     elif "runs" in sources:
         # other words narrow the runs
         for word in line.others:
             option = nearest(word.partition("=")[0], keys)
             if option is not None or "=" not in word.strip("="):
-                problems.append(f"{word}: not known with runs={hint(option)}")
+                problems.append(Problem(word, f": not known with runs={hint(option)}"))
     if problems:
         raise ConfigError(problems, "report.py")
     return line
@@ -211,7 +213,7 @@ def _table(selection: RunSelection, options: ReportOptions) -> Table:
             near = hint(nearest(column.metric, known) or inside)
             while_training = any(run.logged([column.metric]) for run in table.finished())
             why = "recorded while training, no result of a run" if while_training else f"no run has it{near}"
-            raise ConfigError([f"columns={column.metric}: {why}; {listed(known, 12)}"], "report.py")
+            raise ConfigError([Problem("columns", f"={column.metric}: {why}; {listed(known, 12)}")], "report.py")
     return replace(table, answers=answers(table))
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
-from attnlab.config.problem import ConfigError, UserError
+from attnlab.config.problem import ConfigError, Problem, UserError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import task_and_split
 from attnlab.learn.metric_units import OF_RUNS, lower_is_better
@@ -106,7 +106,9 @@ class Table:
         """Raises a ConfigError that opens with a word of the command if there is no such row."""
         if row not in self.cells:
             rows = list(self.cells)
-            raise ConfigError([f"{word}: no such row{hint(nearest(row, rows))}; rows: {listed(rows)}"], "report.py")
+            raise ConfigError(
+                [Problem(word, f": no such row{hint(nearest(row, rows))}; rows: {listed(rows)}")], "report.py"
+            )
 
     @property
     def highlight(self) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.config.command_line.option_parser import CommandOptions
+from attnlab.config.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +28,12 @@ class EvaluateOptions(CommandOptions):
     out: Path | None = None
     """folder of the findings (default: evaluations/ in the run folder)"""
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Problem]:
         """Lengths that are no range."""
         if self.lengths and not re.fullmatch(r"\d+(-\d+)?", self.lengths):
-            yield f"lengths={self.lengths}: expected a number or a range, such as 30 or 24-30"
+            yield Problem("lengths", f"={self.lengths}: expected a number or a range, such as 30 or 24-30")
         elif self.lengths and self.bounds[0] > self.bounds[1]:
-            yield f"lengths={self.lengths}: the smaller number first"
+            yield Problem("lengths", f"={self.lengths}: the smaller number first")
 
     @property
     def bounds(self) -> tuple[int, int]:

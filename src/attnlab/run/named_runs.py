@@ -14,6 +14,7 @@ from typing import Any
 from attnlab.config.job_config import job_config
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import Problem
 from attnlab.config.schema import Config
 from attnlab.config.validation.data_rules import declared_subsets
 from attnlab.run.read_run_files import Missing, RunError, read_config
@@ -47,18 +48,18 @@ def folder_words(argv: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
     return right
 
 
-def subset_problem(task: Mapping[str, Any], subset: str) -> str | None:
+def subset_problem(task: Mapping[str, Any], subset: str) -> Problem | None:
     """Why a task lacks a subset, if its class declares its subsets; else None."""
     declared = declared_subsets(task)
     return unknown_subset(subset, declared) if declared and subset not in declared else None
 
 
-def unknown_subset(subset: str, names: Sequence[str]) -> str:
-    """A message for an unknown subset, with the nearest one and all of them."""
+def unknown_subset(subset: str, names: Sequence[str]) -> Problem:
+    """The problem of an unknown subset, with the nearest one and all of them."""
     above = [name for name in names if subset.startswith(f"{name}/")]
     alike = [name for name in names if name.split("/")[0] == subset.split("/", 1)[0]]
     near = nearest(subset, names) or next(iter([*above, *alike]), None)
-    return f"subset={subset}: no such subset{hint(near)}; this task and split have {', '.join(names)}"
+    return Problem("subset", f"={subset}: no such subset{hint(near)}; this task and split have {', '.join(names)}")
 
 
 def _instead(key: str, folder: Path) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab.config.job_config import JobConfig, trained_by
 from attnlab.config.message_text import command_line
+from attnlab.config.problem import Problem
 from attnlab.config.run_identity import differences
 from attnlab.config.targets import foreign_targets
 from attnlab.run.named_runs import config_of_folder
@@ -27,25 +28,26 @@ SHAPING = (
 """Keys of the backbone on which the computation of the layers depends; not dropout and options of the output."""
 
 
-def from_run_problems(jobs: Sequence[JobConfig]) -> list[str]:
+def from_run_problems(jobs: Sequence[JobConfig]) -> list[Problem]:
     """Problems of jobs whose `from_run` is missing or does not fit."""
     stored_config = cache(_source_config)
-    problems: list[str | None] = []
+    problems: list[Problem | None] = []
     for job in jobs:
         if (folder := job.typed.from_run) is not None:
             try:
                 problems.append(fit_problem(folder, stored_config(folder), job.raw))
             except RunError as error:
-                problems.append(str(error))
+                problems.append(Problem("from_run", str(error).removeprefix("from_run")))
     return list(dict.fromkeys(filter(None, problems)))
 
 
-def fit_problem(folder: str | Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+def fit_problem(folder: str | Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Problem | None:
     """Why the weights of one run (`folder`, `stored`) cannot be used in the network of another; None if they fit."""
     if foreign := foreign_targets(stored):
-        return f"from_run={folder}: {foreign[0]}"
+        return Problem("from_run", f"={folder}: {foreign[0]}")
     if changed := differences(*map(_shape, (stored, wanted))):
-        return f"from_run={folder}: it has another network than this run: {'; '.join(changed)}"
+        text = f"={folder}: it has another network than this run: {'; '.join(changed)}"
+        return Problem("from_run", text)
     return None
 
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import Problem
 from attnlab.config.validation.type_check import conform, hints, item_type
 
 _WIDTH = 120
@@ -27,7 +28,7 @@ _WIDTH = 120
 class CommandOptions:
     """Base of the options of a command."""
 
-    def problems(self) -> Iterable[str]:
+    def problems(self) -> Iterable[Problem]:
         """Problems that the types of single fields do not cover."""
         return ()
 
@@ -42,13 +43,13 @@ class CommandLine(Generic[T]):
     options:  None where a required one is missing; an option with a problem has its default.
     words:    `key=value` of the options, as written.
     others:   words that are no option of the command.
-    problems: a sentence for each option that is wrong.
+    problems: one for each option that is wrong.
     """
 
     options: T | None = None
     words: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def complete(self) -> T:
         """The options of a command line without problems.
@@ -70,7 +71,7 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
     """
     line, by_key, instead = CommandLine[T](), _by_key(kind), instead or {}
     values: dict[str, Any] = {}
-    line.problems += [f"{word}: write {right}" for word, right in instead.items()]
+    line.problems += [Problem(word, f": write {right}") for word, right in instead.items()]
     for word in (word for word in argv if word not in instead):
         key, equals, text = word.partition("=")
         option = by_key.get(key)
@@ -78,9 +79,10 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
             line.others.append(word)
         elif not text:
             empty = "empty; " if equals else ""
-            line.problems.append(f"{word}: {empty}expected {key}={option.metadata.get('value', 'value')}")
+            text = f": {empty}expected {key}={option.metadata.get('value', 'value')}"
+            line.problems.append(Problem(word, text))
         elif any(other.startswith(f"{key}=") for other in line.words):
-            line.problems.append(f"{key}: given twice")
+            line.problems.append(Problem(key, ": given twice"))
         else:
             line.words.append(word)
             value, problems = _value(hints(kind)[option.name], key, text)
@@ -88,14 +90,14 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
             values |= {} if problems else {option.name: value}
     required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
     absent = [key for key in required if not instead and key not in {word.partition("=")[0] for word in argv}]
-    line.problems += [f"{key}: missing; give {key}={required[key].metadata['missing']}" for key in absent]
+    line.problems += [Problem(key, f": missing; give {key}={required[key].metadata['missing']}") for key in absent]
     if all(option.name in values for option in required.values()):
         line.options = kind(**values)
         line.problems += line.options.problems()
     return line
 
 
-def unknown_options(kind: type[CommandOptions], words: Iterable[str], others: Sequence[str] = ()) -> list[str]:
+def unknown_options(kind: type[CommandOptions], words: Iterable[str], others: Sequence[str] = ()) -> list[Problem]:
     """Problems of words that are no option of a command.
 
     Args:
@@ -104,7 +106,7 @@ def unknown_options(kind: type[CommandOptions], words: Iterable[str], others: Se
     keys = list(_by_key(kind))
     allowed = listed((*keys, *others))
     unknown = (word.partition("=")[0] for word in words)
-    return [f"{key}: unknown key{hint(nearest(key, keys))}; allowed: {allowed}" for key in unknown]
+    return [Problem(key, f": unknown key{hint(nearest(key, keys))}; allowed: {allowed}") for key in unknown]
 
 
 def options_help(kind: type[CommandOptions], indent: int) -> str:
@@ -139,7 +141,7 @@ def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
     return {option.metadata.get("key", option.name): option for option in fields(cast(Any, kind))}
 
 
-def _value(kind: Any, key: str, text: str) -> tuple[Any, Sequence[str]]:
+def _value(kind: Any, key: str, text: str) -> tuple[Any, Sequence[Problem]]:
     """The value that a text means for a type, and its problems."""
     if NoneType in get_args(kind):
         (kind,) = set(get_args(kind)) - {NoneType}

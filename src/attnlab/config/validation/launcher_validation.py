@@ -13,6 +13,7 @@ from attnlab.config.command_line.words import Item
 from attnlab.config.compose import compose_unresolved, hydra_session
 from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
+from attnlab.config.problem import Problem
 from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, SLURM, SlurmConf
 from attnlab.config.validation.search import GROUP as SWEEPERS
 from attnlab.config.validation.search import sweeper_problem
@@ -25,7 +26,7 @@ _FREE = f"{_SECTION}.additional_parameters"
 """the option that holds any keys"""
 
 
-def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
+def unknown_option(item: Item, words: Sequence[Item]) -> Problem | None:
     """The problem of an option that the chosen launcher or sweeper does not have, else None.
 
     Args:
@@ -42,20 +43,21 @@ def unknown_option(item: Item, words: Sequence[Item]) -> str | None:
         return unknown_keys(value, by_name[name], group.replace("/", "."))[0]
     if owners := [other for other, options in by_name.items() if key in options]:
         choice_in_words = f"and {chosen} was chosen" if chosen else "which was not chosen"
-        return f"{item.text}: an option of {group}={' or '.join(owners)}, {choice_in_words}"
+        return Problem(item.text, f": an option of {group}={' or '.join(owners)}, {choice_in_words}")
     if not by_name[name]:
-        return f"{item.text}: {group}={name} has no options"
+        return Problem(item.text, f": {group}={name} has no options")
     return unknown_keys(value, by_name[name], group.replace("/", "."))[0]
 
 
-def launcher_problems(launcher: Mapping[str, Any]) -> list[str]:
+def launcher_problems(launcher: Mapping[str, Any]) -> list[Problem]:
     """Problems of option values that the launcher itself would report late or not at all."""
-    problems = []
+    problems: list[Problem] = []
     if launcher.get("n_jobs") == 0:
-        problems.append(f"{_SECTION}.n_jobs=0: expected the number of processes, or -1 for one on each core")
+        text = "=0: expected the number of processes, or -1 for one on each core"
+        problems.append(Problem(f"{_SECTION}.n_jobs", text))
     if launcher["name"] == SLURM and find_spec("submitit") is None:
-        return [f"{GROUP}={SLURM}: submitit is not installed; pip install -e '.[sweep]' brings it"]
-    return problems + slurm_problems(launcher, _SECTION)
+        return [Problem(f"{GROUP}={SLURM}", ": submitit is not installed; pip install -e '.[sweep]' brings it")]
+    return problems + _slurm_problems(launcher)
 
 
 def _options_by_name(group: str) -> dict[str, list[str]]:
@@ -68,7 +70,7 @@ def _options_by_name(group: str) -> dict[str, list[str]]:
     return {name: [str(key) for key in node if key != "_target_"] for name, node in nodes.items()}
 
 
-def hydra_words(items: Sequence[Item], conf: Path) -> tuple[list[str], list[str]]:
+def hydra_words(items: Sequence[Item], conf: Path) -> tuple[list[str], list[Problem]]:
     """The valid overrides of Hydra itself, and the problems of the others.
 
     Group choices are checked here, other overrides by composing with them.
@@ -87,24 +89,24 @@ def hydra_words(items: Sequence[Item], conf: Path) -> tuple[list[str], list[str]
     choices = [item.text for item in good if "/" in item.key]
     errors = {item.text: _error(list(dict.fromkeys([*choices, item.text])), conf) for item in good}
     problems += [
-        unknown_option(item, good) or f"{item.text}: {errors[item.text]}" for item in good if errors[item.text]
+        unknown_option(item, good) or Problem(item.text, f": {errors[item.text]}") for item in good if errors[item.text]
     ]
     return [text for text, error in errors.items() if not error], problems
 
 
-def _value_problem(item: Item) -> str | None:
+def _value_problem(item: Item) -> Problem | None:
     """The problem of an option that is not offered, or of a value that needs to be written otherwise, else None."""
     if not item.key.startswith(_OFFERED):
-        return f"{item.text}: not offered: a run has a folder named by its configuration, below paths.runs"
+        return Problem(item.text, ": not offered: a run has a folder named by its configuration, below paths.runs")
     if item.swept and item.key.startswith(f"{_SECTION}."):
         text = item.text.partition("=")[2]
-        return f"{item.text}: one value only; a value with commas is written '{item.key}=\"{text}\"'"
+        return Problem(item.text, f": one value only; a value with commas is written '{item.key}=\"{text}\"'")
     if item.key.startswith(_FREE) and not item.add:
-        return f"{item.text}: these keys are added with a plus: +{item.text}"
+        return Problem(item.text, f": these keys are added with a plus: +{item.text}")
     return None
 
 
-def _choice_problem(item: Item, conf: Path) -> str | None:
+def _choice_problem(item: Item, conf: Path) -> Problem | None:
     with hydra_session(conf) as loader:
         choices = loader.get_group_options(item.key, ObjectType.CONFIG)
         groups = [f"hydra/{name}" for name in loader.get_group_options("hydra", ObjectType.GROUP)]
@@ -116,11 +118,11 @@ def _choice_problem(item: Item, conf: Path) -> str | None:
     if item.values and item.values[0] in choices:
         return None
     if item.key == GROUP and "submitit_local" in item.values:
-        return f"{item.text}: not offered; joblib runs the jobs in processes of this machine"
+        return Problem(item.text, ": not offered; joblib runs the jobs in processes of this machine")
     if choices:
         word = str(item.values[0]) if item.values else ""
-        return f"{item.text}: no such choice{choice(word, choices, item.key)}"
-    return f"{item.text}: unknown key{choice(item.key, groups, 'groups')}"
+        return Problem(item.text, f": no such choice{choice(word, choices, item.key)}")
+    return Problem(item.text, f": unknown key{choice(item.key, groups, 'groups')}")
 
 
 def _error(texts: Sequence[str], conf: Path) -> str | None:
@@ -135,29 +137,25 @@ _SET = ("array", "output", "error", "open_mode", "signal", "nodes", "ntasks", "n
 """options of sbatch that are not the user's"""
 
 
-def slurm_problems(launcher: Mapping[str, Any], section: str) -> list[str]:
-    """Problems of option values, which Slurm would report late or not at all.
-
-    Args:
-        launcher: its options; a part of them is enough.
-        section: prefix of the keys in messages.
-    """
+def _slurm_problems(launcher: Mapping[str, Any]) -> list[Problem]:
+    """Problems of option values, which Slurm would report late or not at all."""
     kinds = hints(SlurmConf)
-    problems: list[str] = []
+    problems: list[Problem] = []
     for key in (key for key in kinds if key in launcher):
-        problems += conform(launcher[key], kinds[key], f"{section}.{key}")
+        problems += conform(launcher[key], kinds[key], f"{_SECTION}.{key}")
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
     if not problems and limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
-        problems.append(f"{section}.signal_delay_s={delay}: {problem}")
+        problems.append(Problem(f"{_SECTION}.signal_delay_s", f"={delay}: {problem}"))
     for first, second in (("gpus_per_node", "gres"), ("mem_gb", "mem_per_cpu"), ("mem_gb", "mem_per_gpu")):
         if launcher.get(first) is not None and launcher.get(second) is not None:
-            problems.append(f"{section}.{first}={launcher[first]}: {section}.{second} is given too; write one of them")
+            text = f"={launcher[first]}: {_SECTION}.{second} is given too; write one of them"
+            problems.append(Problem(f"{_SECTION}.{first}", text))
     for key in launcher.get("additional_parameters", {}):
         option = str(key).replace("-", "_")
         option = {"time": "timeout_min", "mem": "mem_gb"}.get(option, option)
         if option in launcher or option in _SET:
-            instead = f"write {section}.{option}=..." if option in launcher else "attnlab sets it"
-            problems.append(f"{section}.additional_parameters.{key}: {instead}")
+            instead = f"write {_SECTION}.{option}=..." if option in launcher else "attnlab sets it"
+            problems.append(Problem(f"{_SECTION}.additional_parameters.{key}", f": {instead}"))
     return problems
 
 

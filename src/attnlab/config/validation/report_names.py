@@ -9,7 +9,7 @@ from typing import Any
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.report_block import Hypothesis, Report
 from attnlab.config.run_identity import NOT_IDENTITY, run_label
 from attnlab.config.validation.type_check import build
@@ -18,39 +18,39 @@ SIZES = ("at_least", "within", "not_worse_by")
 """keys that state a size; a hypothesis has one of them at most"""
 
 
-def form_problems(report: Report) -> list[str]:
-    """Sentences on the hypotheses of a report that have no form or several; empty if all are sound."""
+def form_problems(report: Report) -> list[Problem]:
+    """Problems of the hypotheses of a report that have no form or several; empty if all are sound."""
     return [
-        f"report.hypotheses.{at}{problem}"
+        problem
         for at, hypothesis in enumerate(report.hypotheses)
-        for problem in _problems(hypothesis, report)
+        for problem in _form_problems(f"report.hypotheses.{at}", hypothesis, report)
     ]
 
 
-def _problems(hypothesis: Hypothesis, report: Report) -> Iterator[str]:
-    """What follows the key of a wrong hypothesis in the message."""
-    sizes = [key for key in SIZES if getattr(hypothesis, key) is not None]
+def _form_problems(key: str, hypothesis: Hypothesis, report: Report) -> Iterator[Problem]:
+    sizes = [name for name in SIZES if getattr(hypothesis, name) is not None]
     if (hypothesis.than is None) == (hypothesis.fails_less_than is None):
-        yield ": expected one of than (a difference in a column) and fails_less_than (failures)"
+        yield Problem(key, ": expected one of than (a difference in a column) and fails_less_than (failures)")
     elif hypothesis.row == hypothesis.other:
-        key = "than" if hypothesis.than else "fails_less_than"
-        yield f".{key}={show(hypothesis.other)}: a row is compared with itself; name another row"
-    elif hypothesis.fails_less_than is not None:
+        name = "than" if hypothesis.than else "fails_less_than"
+        yield Problem(f"{key}.{name}", f"={show(hypothesis.other)}: a row is compared with itself; name another row")
+    elif (other := hypothesis.fails_less_than) is not None:
         superfluous = [*(["column"] if hypothesis.column is not None else []), *sizes]
         if superfluous:
-            key = superfluous[0]
-            value = show(getattr(hypothesis, key))
-            yield f".{key}={value}: fails_less_than has no {listed(superfluous)}; leave it out"
+            value = show(getattr(hypothesis, superfluous[0]))
+            text = f"={value}: fails_less_than has no {listed(superfluous)}; leave it out"
+            yield Problem(f"{key}.{superfluous[0]}", text)
         if report.success is None:
-            yield f".fails_less_than={hypothesis.fails_less_than}: needs report.success, which says when a run fails"
+            yield Problem(f"{key}.fails_less_than", f"={other}: needs report.success, which says when a run fails")
     elif hypothesis.column is None:
-        yield ".column: missing; expected a column of the report"
+        yield Problem(f"{key}.column", ": missing; expected a column of the report")
     if len(sizes) > 1:
-        yield f": expected one of {listed(SIZES)}, found {listed(sizes)}"
+        yield Problem(key, f": expected one of {listed(SIZES)}, found {listed(sizes)}")
     if hypothesis.direction != "better" and (
         hypothesis.fails_less_than or hypothesis.within or hypothesis.not_worse_by
     ):
-        yield f".direction={hypothesis.direction}: goes with a difference only (than, at_least); leave it out"
+        text = f"={hypothesis.direction}: goes with a difference only (than, at_least); leave it out"
+        yield Problem(f"{key}.direction", text)
 
 
 def setting(key: str, config: Mapping[str, Any]) -> Any:
@@ -75,17 +75,18 @@ def unknown_column(report: Report, name: str) -> str:
     return "" if name in columns else f"no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
 
 
-def _average_problems(report: Report) -> list[str]:
+def _average_problems(report: Report) -> list[Problem]:
     """Problems of a column that is the mean of others: no other columns, or unknown ones."""
     if report.average is None:
         return []
+    key = "report.average.of"
     names = [name for name in map(str, report.columns) if name != report.average.name]
     if not report.average.of:
-        return [f"report.average.of=[]: expected some of the columns {listed(names)}"]
+        return [Problem(key, f"=[]: expected some of the columns {listed(names)}")]
     if len(set(report.average.of)) < len(report.average.of):
-        return [f"report.average.of={show(report.average.of)}: a column is named twice"]
+        return [Problem(key, f"={show(report.average.of)}: a column is named twice")]
     return [
-        f"report.average.of: no other column {name}{hint(nearest(name, names))}; columns: {listed(names)}"
+        Problem(key, f": no other column {name}{hint(nearest(name, names))}; columns: {listed(names)}")
         for name in report.average.of
         if name not in names
     ]
@@ -110,19 +111,21 @@ def require_known_names(
     columns = [each.column for each in report.hypotheses if each.column is not None]
     problems = [*form_problems(report), *_average_problems(report)]
     problems += [
-        f"report.{name}: no run has the key {key}{hint(nearest_key(key, flatten(config)))}"
+        Problem(f"report.{name}", f": no run has the key {key}{hint(nearest_key(key, flatten(config)))}")
         for config in configs[:1]
         for name in ("rows", "best_over")
         for key in getattr(report, name)
         if key not in ("model", "task") and all(value_at(each, key) is MISSING for each in configs)
     ]
-    problems += [f"report.hypotheses: {line}" for name in columns if (line := unknown_column(report, name))]
+    problems += [
+        Problem("report.hypotheses", f": {text}") for name in columns if (text := unknown_column(report, name))
+    ]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))
         named = dict.fromkeys(row for each in report.hypotheses for row in (each.row, each.other) if row)
         problems += [
-            f"report.hypotheses: no such row {row}{hint(nearest(row, rows))}; rows: {listed(rows, 12)}"
+            Problem("report.hypotheses", f": no such row {row}{hint(nearest(row, rows))}; rows: {listed(rows, 12)}")
             for row in named
             if row not in rows
         ]

@@ -11,6 +11,7 @@ from typing import Any
 from attnlab.config.command_line.words import Item
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
+from attnlab.config.problem import Problem
 from attnlab.config.validation.launcher_options import DEFAULT
 from attnlab.config.validation.launcher_options import GROUP as LAUNCHERS
 from attnlab.config.validation.ranges import Count
@@ -18,6 +19,7 @@ from attnlab.config.validation.type_check import conform
 
 GROUP = "hydra/sweeper"
 OPTUNA = "optuna"
+_CHOSEN = f"{GROUP}={OPTUNA}"
 _SECTION = "hydra.sweeper"
 _LOGARITHMIC = re.compile(r"tag\([^()]*\blog\b")
 _NOT_OFFERED = ("ax", "nevergrad")
@@ -37,21 +39,22 @@ class Search:
     words: tuple[str, ...]
 
 
-def sweeper_problem(item: Item, installed: Sequence[str]) -> str | None:
+def sweeper_problem(item: Item, installed: Sequence[str]) -> Problem | None:
     """The problem of a choice of the sweeper, else None."""
     name = str(item.values[0]) if item.values else ""
     if item.key != GROUP or (name in ("basic", OPTUNA) and name in installed):
         return None
     if name == OPTUNA:
-        return f"{item.text}: hydra-optuna-sweeper is not installed; pip install -e '.[optuna]' brings it"
+        return Problem(item.text, ": hydra-optuna-sweeper is not installed; pip install -e '.[optuna]' brings it")
     if name in _NOT_OFFERED:
-        return f"{item.text}: not offered; {GROUP}: basic (every combination), {OPTUNA} (a search)"
-    return f"{item.text}: no such choice{hint(nearest(name, ('basic', OPTUNA)))}; {GROUP}: basic, {OPTUNA}"
+        return Problem(item.text, f": not offered; {GROUP}: basic (every combination), {OPTUNA} (a search)")
+    near = hint(nearest(name, ("basic", OPTUNA)))
+    return Problem(item.text, f": no such choice{near}; {GROUP}: basic, {OPTUNA}")
 
 
 def read_search(
     sweeper: Mapping[str, Any], launcher: str, items: Sequence[Item], configs: Sequence[Mapping[str, Any]]
-) -> tuple[Search | None, list[str]]:
+) -> tuple[Search | None, list[Problem]]:
     """The search of a sweep, None for a sweep over all combinations, and its problems.
 
     Args:
@@ -66,12 +69,12 @@ def read_search(
             # Another choice was meant, and its problem is reported.
             return None, []
         advice = f"an interval is searched with {GROUP}={OPTUNA}; for all combinations write a list"
-        return None, [f"{item.text}: {advice} such as {item.key}={_ends(item)}" for item in intervals]
+        return None, [Problem(item.text, f": {advice} such as {item.key}={_ends(item)}") for item in intervals]
     swept = [item for item in items if item.swept]
     keys = {item.key for item in items}
     problems = _space_problems(swept) + _objective_problems(configs) + _option_problems(sweeper, launcher)
     if f"{_SECTION}.direction" in keys:
-        problems.append(f"{_SECTION}.direction: the task's metric says what is better; leave it out")
+        problems.append(Problem(f"{_SECTION}.direction", ": the task's metric says what is better; leave it out"))
     words: dict[str, str | int] = {}
     if launcher == DEFAULT:
         # Hydra starts jobs one after the other with its own launcher.
@@ -89,40 +92,45 @@ def _ends(item: Item) -> str:
     return ",".join(f"{value:g}" for value in item.values)
 
 
-def _space_problems(swept: Sequence[Item]) -> list[str]:
+def _space_problems(swept: Sequence[Item]) -> list[Problem]:
     if not swept:
         example = "'optim.lr=tag(log,interval(1e-4,1e-2))'"
-        return [f"{GROUP}={OPTUNA}: nothing to search; write a choice of values, or an interval such as {example}"]
+        return [Problem(_CHOSEN, f": nothing to search; write a choice of values, or an interval such as {example}")]
     lists = [item for item in swept if any(isinstance(value, (list, dict)) for value in item.values)]
-    problems = [f"{item.text}: {OPTUNA} chooses among numbers and words, not among lists" for item in lists]
+    problems = [Problem(item.text, f": {OPTUNA} chooses among numbers and words, not among lists") for item in lists]
     for item in (item for item in swept if item.interval):
         low, high = item.values
         if low > high:
-            problems.append(f"{item.text}: {low:g} is larger than {high:g}; write the smaller end first")
+            problems.append(Problem(item.text, f": {low:g} is larger than {high:g}; write the smaller end first"))
         elif low <= 0 and _LOGARITHMIC.search(item.text):
-            problems.append(f"{item.text}: a logarithmic interval begins above 0")
+            problems.append(Problem(item.text, ": a logarithmic interval begins above 0"))
     for item in swept:
         if item.key.partition(".")[0] in ("task", "experiment"):
-            problems.append(f"{item.text}: validation metrics on different data are not comparable; search each alone")
+            text = ": validation metrics on different data are not comparable; search each alone"
+            problems.append(Problem(item.text, text))
         elif item.key == "seed":
-            problems.append(f"{item.text}: the seed is no setting, and the best of several is chance; search with one")
+            text = ": the seed is no setting, and the best of several is chance; search with one"
+            problems.append(Problem(item.text, text))
     return problems
 
 
-def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[Problem]:
     """Problems of tasks that no validation set can select by."""
     without = {config["task"]["name"] for config in configs if config["train"].get("validate_every") is None}
     advice = (
         "has no validation set, and the test set must select nothing; search on a task that has one "
         "(train.validate_every; scan, pcfg and mathematics can: task.validation_share), or sweep a grid without"
     )
-    return [f"{GROUP}={OPTUNA}: task={listed(sorted(without))} {advice} {GROUP}={OPTUNA}"] if without else []
+    text = f": task={listed(sorted(without))} {advice} {_CHOSEN}"
+    return [Problem(_CHOSEN, text)] if without else []
 
 
-def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[str]:
-    problems: list[str] = [*conform(sweeper.get("n_trials", 1), Count, f"{_SECTION}.n_trials")]
+def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[Problem]:
+    problems: list[Problem] = [*conform(sweeper.get("n_trials", 1), Count, f"{_SECTION}.n_trials")]
     if launcher not in ("basic", DEFAULT):
-        problems.append(f"hydra/launcher={launcher}: {GROUP}={OPTUNA} runs its jobs one after the other; leave it out")
+        text = f": {_CHOSEN} runs its jobs one after the other; leave it out"
+        problems.append(Problem(f"{LAUNCHERS}={launcher}", text))
     if sweeper.get("search_space") or sweeper.get("custom_search_space"):
-        problems.append(f"{_SECTION}.search_space: write the search space as overrides, such as {_SECTION}.params")
+        text = f": write the search space as overrides, such as {_SECTION}.params"
+        problems.append(Problem(f"{_SECTION}.search_space", text))
     return problems

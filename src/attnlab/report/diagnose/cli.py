@@ -7,7 +7,7 @@ from typing import get_args
 
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.report_block import Quantity
 from attnlab.config.validation.ranges import Count, Natural
 from attnlab.plots.png_caption import caption_of
@@ -45,7 +45,7 @@ class DiagnoseOptions(CommandOptions):
     cache: Path | None = field(default=None, metadata={"key": "paths.cache"})
     """folder of the prepared data (default: ATTNLAB_CACHE, else data/cache)"""
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Problem]:
         """Run folders that cannot be read or lack weights, subsets that their tasks lack, runs of two tasks."""
         tasks, without_weights = [], []
         runs = {"diagnose": self.diagnose, "compare": self.compare}
@@ -53,9 +53,9 @@ class DiagnoseOptions(CommandOptions):
             try:
                 tasks.append(config_of_folder(key, folder)["task"])
             except RunError as error:
-                yield str(error)
+                yield Problem("", str(error))
             else:
-                without_weights += [] if (folder / "last.ckpt").exists() else [f"{key}={folder}: {NO_WEIGHTS}"]
+                without_weights += [] if (folder / "last.ckpt").exists() else [Problem(key, f"={folder}: {NO_WEIGHTS}")]
         if self.quantities == ["gradients"]:
             return
         yield from without_weights
@@ -63,7 +63,8 @@ class DiagnoseOptions(CommandOptions):
             yield from dict.fromkeys(filter(None, (subset_problem(task, self.subset) for task in tasks)))
         names = [task["name"] for task in tasks]
         if len(set(names)) > 1:
-            yield f"compare={self.compare}: a run of {names[1]}, which has no axes in common with {names[0]}"
+            text = f"={self.compare}: a run of {names[1]}, which has no axes in common with {names[0]}"
+            yield Problem("compare", text)
 
     @property
     def paths(self) -> dict[str, str]:

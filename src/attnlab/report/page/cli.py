@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import CommandOptions, options_help, read_options, unknown_options
 from attnlab.config.message_text import counted, listed
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.learn import metric_units
 from attnlab.report.page.sections import Page, hypotheses, run_lines, verdicts
 from attnlab.report.text_tables import HYPOTHESES, NONE, PROBLEMS, cell_by_cell, glance, report_parts
@@ -38,13 +38,13 @@ class PageOptions(CommandOptions):
     out: Path = field(default=Path("experiments/report.html"), metadata={"value": "<file>"})
     """the page (default: experiments/report.html)"""
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Problem]:
         """Missing folders, and a folder instead of a file."""
         for key, folder in (("measured", self.measured), ("reports", self.reports)):
             if folder and not folder.is_dir():
-                yield f"{key}={folder}: no such folder"
+                yield Problem(key, f"={folder}: no such folder")
         if self.out.is_dir():
-            yield f"out={self.out}: is a folder; name a file, such as {self.out / 'report.html'}"
+            yield Problem("out", f"={self.out}: is a folder; name a file, such as {self.out / 'report.html'}")
 
 
 HELP = f"""python report.py page [measured=<folder>] [reports=<folder>] [out=<file>]

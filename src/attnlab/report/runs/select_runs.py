@@ -12,7 +12,7 @@ from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
-from attnlab.config.problem import ConfigError
+from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import NOT_IDENTITY, task_and_split
 from attnlab.config.sweep import check_command
@@ -72,7 +72,8 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
     except ConfigError as error:
         raise ConfigError(error.problems, "report.py") from None
     if command.search is not None:
-        raise ConfigError(["a search chooses its jobs as it goes; name its run folders: runs=..."], "report.py")
+        text = ": a search chooses its jobs as it goes; name its run folders: runs=..."
+        raise ConfigError([Problem("hydra/sweeper=optuna", text)], "report.py")
     jobs, block = command.jobs, command.jobs[0].report
     runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)
@@ -166,12 +167,13 @@ def _narrowed(runs: Sequence[ReportRun], word: str) -> list[ReportRun]:
     key, _, text = word.partition("=")
     known = {show(setting(key, run.config)) for run in runs}
     if known == {show(None)} and not any(key in run.settings for run in runs):
-        raise ConfigError([f"{word}: no run has such a key{_key_like(key, runs)}"], "report.py")
+        raise ConfigError([Problem(word, f": no run has such a key{_key_like(key, runs)}")], "report.py")
     # a value with commas, such as a list, is one value
     values = [text] if text in known else text.split(",")
     if unknown := [value for value in values if value not in known]:
         near = hint(nearest(unknown[0], sorted(known)))
-        raise ConfigError([f"{word}: no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"], "report.py")
+        text = f": no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"
+        raise ConfigError([Problem(word, text)], "report.py")
     return [run for run in runs if meets(setting(key, run.config), values)]
 
 
@@ -188,7 +190,8 @@ def plain_report(selection: RunSelection, rows: Sequence[str] = (), columns: Seq
     """
     for key in rows:
         if all(setting(key, run.config) is None for run in selection.runs):
-            raise ConfigError([f"rows={key}: no run has such a key{_key_like(key, selection.runs)}"], "report.py")
+            text = f"={key}: no run has such a key{_key_like(key, selection.runs)}"
+            raise ConfigError([Problem("rows", text)], "report.py")
     report, runs = selection.report, selection.runs
     if report is None:
         report = Report(title=_title(selection), columns={})
@@ -271,8 +274,8 @@ def require_runs(selection: RunSelection) -> RunSelection:
     examples = [*(f"{run.folder}: {run.reason}" for run in selection.runs if run.reason), *selection.skipped][:1]
     if not selection.runs and not selection.left_out:
         near = None if Path(selection.name).exists() else folder_like(Path(selection.name))
-        problem = f"runs={selection.name}: no run folder there (one holds config.yaml){hint(near)}"
-        raise ConfigError(["; ".join([problem, *examples])], "report.py")
+        text = f"={selection.name}: no run folder there (one holds config.yaml){hint(near)}"
+        raise ConfigError([Problem("runs", "; ".join([text, *examples]))], "report.py")
     states = Counter(run.state for run in selection.runs)
     counts = f"among {len(selection.runs)} ({', '.join(f'{count} {state}' for state, count in states.items())})"
     problem = f"{selection.name}: no finished run {counts if states else 'there'}"
