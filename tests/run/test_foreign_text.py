@@ -16,7 +16,7 @@ from attnlab.config.validation.report_names import require_known_names
 from attnlab.plots.csv_text import csv_cell
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
-from attnlab.report.table_writers import _tex, latex, markdown, record
+from attnlab.report.table_writers import latex, markdown, record
 
 FORMULA = "=1+1<script>alert(1)</script>|x\ny![a](http://b/c.png)"
 
@@ -49,7 +49,6 @@ def test_a_title_is_one_line() -> None:
     table = make_table(Report(title="two\n\\input{x}", protocol="a\nb", columns={"ood": OOD}), [])
     report = record(table, experiment="e", notes=["c\nd"])
     assert latex(report).startswith("% two \\input{x}; a b\n\\begin{tabular}")
-    assert _tex("a\nb") == "a b"
     assert markdown(report).startswith("# two \\input{x}\n\nProtocol: a b.\n")
 
 

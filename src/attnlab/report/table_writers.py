@@ -111,43 +111,24 @@ def _one_line(text: str) -> str:
 
 def latex(report: records.ReportFile) -> str:
     """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
-    heads, spans, success, shortcuts = [], [], report.success, shortcut_rows(report.each())
-    body = {name: [_tex(name)] for name in (*(row.name for row in report.rows), *shortcuts)}
+    import pandas as pd
+
+    success, shortcuts = report.success, shortcut_rows(report.each())
+    frame = {("", report.head): {name: name for name in (*(row.name for row in report.rows), *shortcuts)}}
     for column in report.columns:
-        cells = {row.name: row.cell(column.name) for row in report.rows}
-        width = 2 if any(cell and cell.published for cell in cells.values()) else 1
-        heads += ["ours", "published"][:width]
-        spans.append(f"\\multicolumn{{{width}}}{{c}}{{{_tex(label(column.name, column.unit))}}}")
-        for name, line in body.items():
-            if cell := cells.get(name):
-                line += [_tex(write(cell)) for write in (mean_and_sd, published)[:width]]
-            else:
-                line += [shortcuts.get(name, {}).get(column.name, ""), ""][:width]
+        head = label(column.name, column.unit)
+        cells = {row.name: cell for row in report.rows if (cell := row.cell(column.name))}
+        ours = {name: numbers.get(column.name, "") for name, numbers in shortcuts.items()}
+        frame[head, "ours"] = ours | {name: mean_and_sd(cell) for name, cell in cells.items()}
+        if any(cell.published for cell in cells.values()):
+            frame[head, "published"] = {name: published(cell) for name, cell in cells.items()}
     if success:
-        heads, spans = [*heads, _tex(FAILED)], [*spans, _tex(success.column)]
-        for name, line in body.items():
-            line.append("" if name in shortcuts else _tex(failed(success.of(name))))
-    lines = [
-        f"% {_one_line('; '.join(filter(None, [report.title, report.protocol])))}",
-        f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
-        r"\toprule",
-        " & ".join(["", *spans]) + r" \\",
-        " & ".join([_tex(report.head), *heads]) + r" \\",
-        r"\midrule",
-        *(" & ".join(line) + r" \\" for line in body.values()),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _tex(text: str) -> str:
-    escaped = _one_line(text).replace("\\", r"\textbackslash ")
-    for sign in "&%$#_{}":
-        escaped = escaped.replace(sign, f"\\{sign}")
+        frame[success.column, FAILED] = {row.name: failed(success.of(row.name)) for row in report.rows}
+    table = pd.DataFrame(frame).fillna("").map(_one_line)
+    text = table.to_latex(index=False, escape=True, multicolumn_format="c", column_format="l" + "r" * (len(frame) - 1))
     # LaTeX reads a bracket at the beginning of a row as an option of the row above
-    escaped = f"{{[}}{escaped[1:]}" if escaped.startswith("[") else escaped
-    return escaped.replace(" ± ", r" $\pm$ ").replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ")
+    text = re.sub(r"(?m)^\[", "{[}", text).replace(" ± ", r" $\pm$ ")
+    return f"% {_one_line('; '.join(filter(None, [report.title, report.protocol])))}\n{text}"
 
 
 def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> records.ReportFile:
