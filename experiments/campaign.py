@@ -37,6 +37,7 @@ import yaml
 from attnlab.data.files.fetch import DataError
 from attnlab.report.runs.read_runs import DIVERGED, unpack
 from attnlab.run import run_lock
+from attnlab.run_script import exit_code_of
 
 HERE = Path(__file__).resolve().parent
 ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"
@@ -637,4 +638,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code_of(main, sys.argv[1:]))

@@ -3,14 +3,18 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import pytorch_lightning as pl
 from support.model_cases import MODELS, distinct_for, models_for, one_of_each_mechanism
 from support.small_runs import BRIEF_SCAN, SMALL_CLEVR, config_of, run_job
 
 from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
 from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.learn.training_module import TrainingModule
+from attnlab.learn.validation import Validation
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.sort_of_clevr.task import KINDS
 
@@ -96,3 +100,20 @@ def test_a_few_hundred_steps_lower_the_loss(tmp_path: Path) -> None:
         "backbone.d_model=32",
     )  # fmt: skip
     assert sum(result[-10:]) / 10 < 0.6 * result[0]
+
+
+def test_a_group_without_an_example_has_no_best_validation(tmp_path: Path) -> None:
+    metrics = {"accuracy": 0.5, "unary/accuracy": 0.7}
+    validation = Validation(
+        sink=lambda step, values: None,
+        every=2,
+        max_steps=4,
+        measure=lambda: metrics,
+        metric="accuracy",
+        folder=tmp_path,
+        identity={},
+        groups=("unary", "binary"),
+        writes=False,
+    )
+    validation.on_step(Mock(spec=pl.Trainer), Mock(spec=TrainingModule), 2)
+    assert validation.best == {"": {"value": 0.5, "step": 2}, "unary": {"value": 0.7, "step": 2}}

@@ -62,7 +62,11 @@ class Validation(StepCallback):
         metrics = self.measure()
         self.sink(step, {f"val/{name}": value for name, value in metrics.items()})
         for rule in ("", *self.groups):
-            value = metrics[f"{rule}/{self.metric}" if rule else self.metric]
+            name = f"{rule}/{self.metric}" if rule else self.metric
+            if rule and name not in metrics:
+                # no example of the group is among a few batches (train.eval_batches)
+                continue
+            value = metrics[name]
             former = self.best.get(rule)
             if improves(self.metric, value, None if former is None else former["value"]):
                 self.best[rule] = {"value": value, "step": step}
