@@ -164,12 +164,12 @@ class Argument:
 class Signature:
     """A class with its constructor arguments.
 
-    lost: capabilities that the class declares and does not have, each with the reason.
+    unsupported: capabilities that the class declares and does not have, each with the reason.
     """
 
     cls: type
     arguments: Mapping[str, Argument]
-    lost: Mapping[str, str] = field(default_factory=dict)
+    unsupported: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -187,7 +187,7 @@ class Signature:
 
     def can(self, capability: str) -> bool:
         """Whether the class has a capability (`supports_cross`), declared or inherited."""
-        return capability not in self.lost and bool(self.declares(capability))
+        return capability not in self.unsupported and bool(self.declares(capability))
 
 
 def read_signature(path: str) -> Signature:
@@ -301,7 +301,7 @@ def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mappin
 
 
 def signature_of(node: Mapping[str, Any]) -> Signature:
-    """The class of a section; `lost`: the capabilities that it claims in vain or that the section's options cost.
+    """The class of a section; `unsupported` are the capabilities that its code or the section's options lack.
 
     A class attribute `limits` names these options.
 
@@ -309,28 +309,28 @@ def signature_of(node: Mapping[str, Any]) -> Signature:
         TargetError: no such class.
     """
     signature = read_signature(str(node.get("_target_", "")))
-    lost = _vain_claims(signature)
+    unsupported = _unsupported_claims(signature)
     for option, by_value in (signature.declares("limits") or {}).items():
         argument = signature.arguments.get(option)
         chosen = node.get(option, argument.default if argument is not None else None)
         for value, capabilities in by_value.items():
             if chosen == value:
-                lost |= dict.fromkeys(capabilities, f" with {option}={show(value)}")
-    return replace(signature, lost=lost)
+                unsupported |= dict.fromkeys(capabilities, f" with {option}={show(value)}")
+    return replace(signature, unsupported=unsupported)
 
 
-def _vain_claims(signature: Signature) -> dict[str, str]:
+def _unsupported_claims(signature: Signature) -> dict[str, str]:
     """Capabilities that an attention claims or inherits although it lacks what they need, each with the reason."""
     cls: Any = signature.cls
     base: Any = class_at(ATTENTION)
     if not issubclass(cls, base):
         return {}
-    lost = {claim: "" for claim, argument in NEEDED_ARGUMENTS.items() if argument not in signature.arguments}
+    unsupported = {claim: "" for claim, argument in NEEDED_ARGUMENTS.items() if argument not in signature.arguments}
     if cls.supports_step and cls.step is base.step:
-        lost["supports_step"] = " (it declares supports_step and gives no step)"
+        unsupported["supports_step"] = " (it declares supports_step and gives no step)"
     elif cls.supports_step and _steps_for_another_attend(cls, base):
-        lost["supports_step"] = " (it gives an attend of its own and inherits the step of another)"
-    return lost
+        unsupported["supports_step"] = " (it gives an attend of its own and inherits the step of another)"
+    return unsupported
 
 
 def _steps_for_another_attend(cls: type, base: type) -> bool:

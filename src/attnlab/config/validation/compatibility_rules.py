@@ -125,7 +125,7 @@ def _directions(view: View) -> Iterator[Problem]:
         lacking = [name for needed_in, name in all_needs if needed_in == slot and not signature.can(name)]
         if lacking:
             forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
-            cost = signature.lost.get(lacking[0], "")
+            cost = signature.unsupported.get(lacking[0], "")
             able = models_that_can(
                 view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs)
             )
