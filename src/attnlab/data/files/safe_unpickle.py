@@ -46,10 +46,19 @@ _MAKERS = {
 """what stands for the names in numpy's pickles of arrays"""
 
 
+class _WholeLines(io.BytesIO):
+    """Bytes of which no line is read in part, so that a name that is cut short is not refused as another name."""
+
+    def readline(self, size: int | None = -1) -> bytes:
+        if not (line := super().readline(size)).endswith(b"\n"):
+            raise EOFError("it ends too early")
+        return line
+
+
 # in Python: the one in C fills as many entries for remembered objects as the file asks for
 class _Unpickler(pickle._Unpickler):
     def __init__(self, content: bytes, where: str) -> None:
-        super().__init__(io.BytesIO(content), encoding="bytes")
+        super().__init__(_WholeLines(content), encoding="bytes")
         self.where = where
 
     def find_class(self, module: str, name: str) -> Any:
