@@ -26,7 +26,7 @@ from attnlab.config.validation import launcher_validation
 from attnlab.launch import console_summary
 from attnlab.launch import run_job as job_module
 from attnlab.launch import run_jobs as jobs_module
-from attnlab.launch.train_cli import flag_value, train_main
+from attnlab.launch.train_cli import train_main
 from attnlab.launch.worker_process import Worker
 from attnlab.learn.devices.usable_cores import usable_cores
 from attnlab.learn.reporter import Reporter
@@ -115,10 +115,6 @@ def test_a_launcher_of_a_missing_package_says_what_brings_it(monkeypatch: pytest
     with pytest.raises(ConfigError) as error:
         check_command(["-m", "task=scan", "hydra/launcher=submitit_slurm"])
     assert "=submitit_slurm: submitit is not installed; pip install -e '.[sweep]' brings it" in str(error.value)
-
-
-def test_a_command_without_words_has_no_flags() -> None:
-    assert flag_value([], "--cfg") == "" and flag_value(["--cfg", "job"], "--cfg") == "job"
 
 
 def test_a_worker_begins_nothing_after_a_signal() -> None:

@@ -8,8 +8,10 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from attnlab.config.plain_yaml import yaml_problem
 from attnlab.config.problem import UserError
 from attnlab.config.shipped_files import CONF
 
@@ -18,7 +20,7 @@ T = TypeVar("T")
 
 
 class UserConfError(UserError):
-    """A file of the user's `conf/` that has the name of a shipped one and another content."""
+    """A file of the user's `conf/` that is broken, or has the name of a shipped one and another content."""
 
 
 def user_conf() -> Path | None:
@@ -122,8 +124,17 @@ def merged_yaml(group: str, name: str, conf: Path = CONF) -> DictConfig:
     """A choice's yaml file merged with the files of its defaults list, much faster than a composition by Hydra.
 
     A missing file of the list is left out here; the composition reports it.
+
+    Raises:
+        UserConfError: the file is no yaml, or no section.
     """
-    choice = cast("DictConfig", OmegaConf.load(_choice_file(group, name, conf)))
+    file = _choice_file(group, name, conf)
+    try:
+        choice = cast("DictConfig", OmegaConf.load(file))
+    except yaml.YAMLError as error:
+        raise UserConfError(f"{file}: {yaml_problem(error)}") from None
+    if not OmegaConf.is_dict(choice):
+        raise UserConfError(f"{file}: expected key: value pairs")
     entries, parts = list(choice.pop("defaults", [])), []
     for entry in entries if "_self_" in entries else ["_self_", *entries]:
         parent = str(entry).partition("@")[0].removeprefix(f"/{group}/")
@@ -143,4 +154,5 @@ def _choice_file(group: str, name: str, conf: Path) -> Path:
 @cached_per_folder
 def task_yaml(name: str, conf: Path) -> Mapping[str, Any]:
     """The `task` section of a task's yaml, its defaults list included; nobody changes it."""
-    return unresolved(merged_yaml("task", name, conf))["task"]
+    section = unresolved(merged_yaml("task", name, conf)).get("task")
+    return section if isinstance(section, Mapping) else {}

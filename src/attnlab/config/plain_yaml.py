@@ -20,6 +20,13 @@ def table_beside(module: str, name: str | None = None) -> dict[str, Any]:
     return yaml.load(file.read_text(encoding="utf-8"), LOADER)
 
 
+def yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong in a text that is no yaml, with the line."""
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}: " if mark else ""
+    return f"no yaml ({place}{getattr(error, 'problem', None) or 'syntax'})"
+
+
 DEEPEST = 50
 """maximal depth of lists and mappings"""
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
@@ -27,6 +28,7 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.interpolations import Interpolations
 from attnlab.config.job_config import JobConfig, check_config, typed_job
 from attnlab.config.message_text import first_line, listed, show
+from attnlab.config.plain_yaml import yaml_problem
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import bookkeeping
 from attnlab.config.schema import Config
@@ -51,7 +53,7 @@ def check_command(argv: Sequence[str], conf: Path = CONF) -> "Command":
     if command.problems:
         raise ConfigError(list(dict.fromkeys(command.problems)))
     # --cfg shows the first job of an experiment, which has one of its rows
-    if not command.show_only:
+    if "--cfg" not in command.flags:
         require_known_names(command.jobs[0].report if command.jobs else None, command.configs, argv)
     return command
 
@@ -60,6 +62,7 @@ class Command:
     """A command line and its jobs; problems are collected, not raised.
 
     Attributes:
+        flags:    by their long names, with the value of those that take one.
         words:    the overrides of the command line; `hydra_items`: those of Hydra itself.
         items:    the overrides that make the jobs: those of the experiment's own sweep too.
         settings: Hydra's (`compose.compose_unresolved`).
@@ -70,7 +73,7 @@ class Command:
 
     def __init__(self, argv: Sequence[str], conf: Path) -> None:
         line, self.conf = read_command(argv, conf), conf
-        self.show_only, self.problems = line.show_only, line.problems
+        self.flags, self.problems = line.flags, line.problems
         self.words = [item for item in line.items if not item.is_hydra]
         self.hydra_items = [item for item in line.items if item.is_hydra]
         self.configs: list[dict[str, Any]] = []
@@ -78,7 +81,7 @@ class Command:
         self._compositions: dict[tuple[str, ...], Composed] = {}
         self._hydra_texts, problems = hydra_words(self.hydra_items, conf)
         self.problems += problems
-        self._expand(line.multirun)
+        self._expand("--multirun" in self.flags)
         self.search: Search | None = None
         if self.multirun:
             items = [*self.items, *self.hydra_items]
@@ -121,12 +124,12 @@ class Command:
         # Hydra composes once without the swept groups, to read the settings of the sweep.
         fixed = [(item, item.values[0]) for item in self.items if item.group and not item.swept]
         master, self.settings = self._composed(fixed)
-        self.multirun = (multirun or self.settings["mode"] == "MULTIRUN") and not self.show_only
+        self.multirun = (multirun or self.settings["mode"] == "MULTIRUN") and "--cfg" not in self.flags
         if self.multirun:
             self.items = self._with_sweeper_params()
         elif not wrong.get("experiment") and not multirun:
             swept = [item for item in self.items if item.swept]
-            self.problems += [_not_a_sweep(item, master or {}, self.show_only) for item in swept]
+            self.problems += [_not_a_sweep(item, master or {}, "--cfg" in self.flags) for item in swept]
         self.problems += launcher_problems(self.launcher)
         self._make_jobs()
         self.problems += [
@@ -142,9 +145,8 @@ class Command:
         if choices not in self._compositions:
             try:
                 self._compositions[choices] = compose_unresolved([*self._hydra_texts, *choices], self.conf)
-            except (HydraException, OmegaConfBaseException, RecursionError) as error:
-                cause = "lists or sections nested too deep" if isinstance(error, RecursionError) else first_line(error)
-                self.problems.append(Problem(" ".join(choices) or "conf", f": does not compose: {cause}"))
+            except (HydraException, OmegaConfBaseException, RecursionError, yaml.YAMLError) as error:
+                self.problems.append(Problem(" ".join(choices) or "conf", f": does not compose: {_cause(error)}"))
                 self._compositions[choices] = None, NO_SETTINGS
         return self._compositions[choices]
 
@@ -186,7 +188,7 @@ class Command:
             config, problems = self._job(pairs, refused)
             if config is not None:
                 self.configs.append(config)
-                self.names.append(name or f"model={config['model']['name']} seed={config['seed']}")
+                self.names.append(name or f"model={value_at(config, 'model.name')} seed={value_at(config, 'seed')}")
             for problem in dict.fromkeys(problems):
                 jobs_with.setdefault(problem, []).append(name)
         for problem, jobs in jobs_with.items():
@@ -239,6 +241,13 @@ class Command:
             items, _ = read_overrides([f"{key}={self.settings['params'][key]}"], self.conf)
             return sorted(values.union(*(item.values for item in items)))
         return sorted(values) if len(values) == 1 or any(item.key == key and item.swept for item in self.words) else []
+
+
+def _cause(error: Exception) -> str:
+    """Why choices do not compose."""
+    if isinstance(error, RecursionError):
+        return "lists or sections nested too deep"
+    return yaml_problem(error) if isinstance(error, yaml.YAMLError) else first_line(error)
 
 
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> Problem:

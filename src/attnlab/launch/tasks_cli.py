@@ -88,6 +88,7 @@ def _config(task: str, overrides: Sequence[str], conf: Path) -> dict[str, Any]:
     from attnlab.config.sweep import Command
 
     command = Command([f"task={task}", *overrides], conf)
-    if problems := [problem for problem in command.problems if re.match(r"[+~]*(task|paths)\b", problem.key)]:
-        raise ConfigError(problems, PROGRAM)
+    problems = [problem for problem in command.problems if re.match(r"[+~]*(task|paths)\b", problem.key)]
+    if problems or not command.configs:
+        raise ConfigError(problems or command.problems, PROGRAM)
     return command.configs[0]

@@ -5,7 +5,6 @@ Nothing here imports torch, so that help and config errors are printed at once.
 
 import fnmatch
 import io
-import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import attnlab
 from attnlab.config import wandb_agent
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.train_help import help_text
-from attnlab.config.command_line.words import PLAN, without_dashes
+from attnlab.config.command_line.words import PLAN
 from attnlab.config.compose import hydra_settings
 from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
@@ -37,19 +36,17 @@ def train_main(argv: Sequence[str]) -> int:
     if "--version" in argv:
         print(f"attnlab {attnlab.__version__}")
         return 0
-    argv = [without_dashes(word) for word in argv]
-    shown = flag_value(argv, "--cfg", "-c")
-    if PLAN in argv and not shown:
+    if PLAN in argv:
         return _plan(argv)
     checked = check_command(argv)
     if checked.multirun and wandb_agent.agent_run_id():
         raise ConfigError([Problem("", wandb_agent.ONE_RUN)])
-    if shown:
-        print(_shown_text(checked, shown, flag_value(argv, "--package", "-p")), end="")
+    if shown := checked.flags.get("--cfg"):
+        print(_shown_text(checked, shown, checked.flags.get("--package", "")), end="")
         return 0
     if unfit := _unfit(checked):
         raise ConfigError(unfit)
-    _print_notes(checked, argv)
+    _print_notes(checked)
     place = started_layout(os.environ)
     # Rank 0 prints for all processes; a run itself prints errors that only another rank knows (`run_job`).
     with redirect_stdout(io.StringIO()) if place is not None and place.rank else nullcontext():
@@ -69,15 +66,6 @@ def _unfit(checked: Command, needs_runs: bool = True) -> list[Problem]:
         advice = "; start one, which starts the others (trainer.devices)"
         problems.append(Problem("hydra/sweeper=optuna", text + advice))
     return problems + joblib_problems(checked.launcher, checked.jobs) if checked.multirun else problems
-
-
-def flag_value(argv: Sequence[str], *names: str) -> str:
-    """Value of a flag, `--cfg job` or `--cfg=job`; empty if it is not given."""
-    for word, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
-        name, equals, value = word.partition("=")
-        if name in names:
-            return value if equals else following
-    return ""
 
 
 def _shown_text(command: Command, shown: str, package: str) -> str:
@@ -121,7 +109,7 @@ def _plan(argv: Sequence[str]) -> int:
     if unfit := [problem for command_line in planned.values() for problem in _unfit(command_line, needs_runs=False)]:
         raise ConfigError(unfit)
     for command_line in planned.values():
-        _print_notes(command_line, argv)
+        _print_notes(command_line)
     from attnlab.launch.sweep_plan import print_plan
 
     return print_plan(planned)
@@ -137,7 +125,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     return Jobs(command).run()
 
 
-def _print_notes(command: Command, argv: Sequence[str]) -> None:
+def _print_notes(command: Command) -> None:
     """Print what of the command, and of the job of Slurm that it runs in, has no effect."""
     place, name, tasks = started_layout(os.environ), command.launcher["name"], os.environ.get("SLURM_NTASKS", "1")
     if command.search is not None or (place is not None and place.rank):

@@ -4,7 +4,7 @@ Hydra stops at its first error. Here every word is read by itself, so that one m
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ MOST_JOBS = 100_000
 """jobs of a sweep; more are refused before they are expanded"""
 
 _SHOWN = ("job", "hydra", "all")
-_WITH_VALUE = {"--cfg": _SHOWN, "-c": _SHOWN, "--package": (), "-p": ()}
-_SWITCHES = ("--multirun", "--resolve", "--run", "--help", "--version", PLAN, "-m", "-r", "-h")
+_WITH_VALUE = {"--cfg": "job", "--package": "optim"}
+"""flags with a value, and an example"""
+_SHORT = {"-c": "--cfg", "-p": "--package", "-m": "--multirun", "-r": "--run", "-h": "--help"}
+_SWITCHES = ("--multirun", "--resolve", "--run", "--help", "--version", PLAN)
 _OWN_FILES = "what is checked here are the yamls of conf/; put yours there"
 _NOT_OFFERED = {
     **dict.fromkeys(("config-dir", "config-path", "config-name", "cd", "cp", "cn"), _OWN_FILES),
@@ -68,12 +70,14 @@ def as_text(item: Item, value: Any) -> str:
 
 @dataclass
 class Words:
-    """The overrides and flags of a command line, and its problems."""
+    """The overrides and flags of a command line, and its problems.
+
+    flags: by their long names, with the value of those that take one.
+    """
 
     items: list[Item] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    multirun: bool = False
-    show_only: bool = False
+    flags: dict[str, str] = field(default_factory=dict)
 
 
 def read_command(argv: Sequence[str], conf: Path) -> Words:
@@ -82,25 +86,38 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
+        flag = _SHORT.get(name, name)
         if not word.startswith("-"):
             texts.append(word)
-        elif name in _WITH_VALUE:
-            words.show_only |= name in ("--cfg", "-c")
-            value = value or (rest.pop(0) if rest else "")
-            if _WITH_VALUE[name] and value not in _WITH_VALUE[name]:
-                words.problems.append(Problem(f"{name} {value}", f": expected one of {listed(_WITH_VALUE[name])}"))
-        elif name not in _SWITCHES:
+        elif flag in _WITH_VALUE:
+            if not equals and rest and re.fullmatch(r"[\w.]+", rest[0]):
+                value = rest.pop(0)
+            words.flags[flag] = value
+        elif flag not in _SWITCHES:
             words.problems.append(_unknown_flag(word))
         elif equals:
             words.problems.append(Problem(word, f": {name} takes no value; write {name}"))
-        words.multirun |= name in ("--multirun", "-m")
-    if words.multirun and words.show_only:
-        words.problems.append(
-            Problem("-m with --cfg", ": one or the other; drop -m to see the configuration of one run")
-        )
+        else:
+            words.flags[flag] = ""
+    words.problems += _flag_problems(words.flags)
     words.items, problems = read_overrides(texts, conf)
     words.problems += problems
     return words
+
+
+def _flag_problems(flags: Mapping[str, str]) -> Iterator[Problem]:
+    """Problems of flags that lack a value, or have no effect together or alone."""
+    for flag in flags.keys() & _WITH_VALUE.keys():
+        if not flags[flag]:
+            yield Problem(flag, f": needs a value, such as {flag} {_WITH_VALUE[flag]}")
+    shown = flags.get("--cfg")
+    if shown and shown not in _SHOWN:
+        yield Problem(f"--cfg {shown}", f": expected one of {listed(_SHOWN)}")
+    if shown is None and (alone := flags.keys() & {"--package", "--resolve"}):
+        yield Problem(listed(sorted(alone)), ": only with --cfg, whose output it changes; write --cfg job too")
+    if shown is not None and (others := flags.keys() & {"--multirun", PLAN}):
+        flag = listed(sorted(others)).replace("--multirun", "-m")
+        yield Problem(f"{flag} with --cfg", f": one or the other; drop {flag} to see the configuration of one run")
 
 
 def _unknown_flag(word: str) -> Problem:
@@ -112,7 +129,7 @@ def _unknown_flag(word: str) -> Problem:
     if key or equals:
         near = key or nearest(name, [*schema_keys(), *sections()]) or name
         return Problem(word, f": unknown flag; nearest: {near}={value or '...'}")
-    flags = [flag for flag in (*_WITH_VALUE, *_SWITCHES) if flag.startswith("--")]
+    flags = [*_WITH_VALUE, *_SWITCHES]
     near = hint(nearest(word, flags))
     return Problem(word, f": unknown flag{near}; flags: {listed(flags)}; options are written key=value")
 

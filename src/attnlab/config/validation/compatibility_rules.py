@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.conf_files import cached_per_folder, group_choices, merged_yaml, plain
+from attnlab.config.conf_files import UserConfError, cached_per_folder, group_choices, merged_yaml, plain
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
@@ -42,7 +42,7 @@ def _model_classes(name: str, conf: Path) -> dict[str, Any]:
         model = plain(merged_yaml("model", name, conf))
         for _, slot, node in attention_nodes(model):
             classes[slot].append(signature_of(node))
-    except (TargetError, OmegaConfBaseException):
+    except (TargetError, UserConfError, OmegaConfBaseException):
         return {}
     return classes | {"ortho": model.get("ortho", {}).get("where", [])}
 
