@@ -108,6 +108,18 @@ WRONG = {
     "-m model=performer,performer_l2 model.cross.detach_stabilizer=true": [
         "not listed in the yaml files; set it with ++model.cross.detach_stabilizer=true"
     ],
+    "--package task=pcfg --plan": ["--package: needs a value, such as --package optim", "write --cfg job too"],
+    "--resolve": ["--resolve: only with --cfg"],
+    "--cfg": ["--cfg: needs a value, such as --cfg job"],
+    "--cfg job --plan": ["--plan with --cfg: one or the other"],
+    "-m trainer.threads=1,2": ["trainer.threads changes no number, so these jobs would be one run"],
+    "-m logger.project=a,b": ["logger.project changes no number, so these jobs would be one run"],
+    "optim.lr=interval(1e-4,1e-2)": ["optim.lr=interval(1e-4,1e-2): an interval is searched, with -m and"],
+    "-m seed=range(0,3000) train.log_evry=3": ["train.log_evry=3: unknown key; nearest: train.log_every"],
+    "experiment=park2024/table4_scan report.highlight=linear": ["set it with ++report.highlight=linear"],
+    "experiment=park2024/table4_scan ++report.columns.iid=[a]": [
+        "report.columns.iid=[a]: expected a metric, or metric: ... and where: ..."
+    ],
     "--cfg jb": ["--cfg jb: expected one of job, hydra, all"],
     "-m --cfg job": ["-m with --cfg"],
     "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],

@@ -96,8 +96,17 @@ def test_a_summary_has_every_part_with_its_size() -> None:
 def test_a_metric_that_could_select_the_wrong_weights_is_refused(
     metric: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ClassificationKind, "metrics", {name: len for name in ("surprise", "squared_error")})
+    monkeypatch.setattr(
+        ClassificationKind, "metrics", {name: lambda records: 1.0 for name in ("surprise", "squared_error")}
+    )
     with pytest.raises(MetricError, match=message):
         metric_functions(TaskSpec(kind="classification", modality="tokens", metrics=(metric,)))
     spec = TaskSpec(kind="classification", modality="tokens", metrics=("squared_error",))
-    assert metric_functions(spec) == {"squared_error": len} and improves("squared_error", 1.0, 2.0)
+    (name, function), *_ = metric_functions(spec).items()
+    assert (name, function({"a": np.zeros(1)})) == ("squared_error", 1.0) and improves("squared_error", 1.0, 2.0)
+
+
+def test_a_score_that_a_kind_does_not_give_is_named() -> None:
+    spec = TaskSpec(kind="classification", modality="tokens", metrics=("accuracy",))
+    with pytest.raises(MetricError, match=r"metric accuracy reads the score 'right'; `Kind.scores` gives wrong"):
+        metric_functions(spec)["accuracy"]({"wrong": np.zeros(1)})

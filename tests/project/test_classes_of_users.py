@@ -69,6 +69,11 @@ def test_a_wrong_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_position_or_a_kind_without_needs_is_refused() -> None:
     with pytest.raises(TypeError, match="Silent acts in scores and names no capability in `needs`"):
         type("Silent", (Positions,), {"in_scores": lambda *_: InScores()})
+    with pytest.raises(TypeError, match="Silent: needs=supports_rotations; expected one of None, supports_rotation"):
+        type("Silent", (Positions,), {"needs": "supports_rotations"})
+    for needs, message in (({"encodr": []}, "no slot encodr"), ({"encoder": ["causl"]}, "no form causl")):
+        with pytest.raises(TypeError, match=f"Ranking: {message}; expected"):
+            type("Ranking", (Kind,), {"needs": needs})
     with pytest.raises(TypeError, match="Ranking declares no `needs`"):
         type("Ranking", (Kind,), {})
     rotation = type("Rotated", (Decay,), {"needs": "supports_rotation"})

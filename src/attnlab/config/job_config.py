@@ -108,7 +108,7 @@ def apply_values(
     allowed = f"; allowed: {listed(prefix + '*' if prefix.endswith('.') else prefix for prefix in allowed_prefixes)}"
     for item in items:
         value = item.values[0] if item.values else None
-        if item.group or item.is_hydra or item.delete:
+        if item.group or item.is_hydra or item.delete or item.key in ("task.name", "task._target_"):
             problems.append(Problem(item.text, f": cannot be changed here{allowed}"))
         elif item.swept:
             problems.append(Problem(item.text, f": one value only{list_advice(item, changed)}"))

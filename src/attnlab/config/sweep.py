@@ -40,7 +40,9 @@ from attnlab.config.validation.type_check import conform
 
 Composed = tuple[Mapping[str, Any] | None, Mapping[str, Any]]
 """the configuration, None if it does not compose, and Hydra's settings"""
+MOST_WRONG = 100
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
+"""sections that say where and how runs are trained, not which"""
 
 
 def check_command(argv: Sequence[str], conf: Path = CONF) -> "Command":
@@ -107,7 +109,7 @@ class Command:
     @property
     def run_words(self) -> list[str]:
         """The overrides of the command line that say which runs these are: without hardware, loggers and launchers."""
-        return [item.text for item in self.words if re.split("[./]", item.key)[0] not in WITHOUT_NUMBERS]
+        return [item.text for item in self.words if _section(item.key) not in WITHOUT_NUMBERS]
 
     @property
     def hydra_argv(self) -> list[str]:
@@ -135,7 +137,7 @@ class Command:
         self.problems += [
             Problem(item.text, f": {item.key} changes no number, so these jobs would be one run; give one value")
             for item in self.items
-            if item.swept and self.configs and all(item.key in bookkeeping(config) for config in self.configs)
+            if item.swept and self.configs and all(_changes_no_run(item.key, config) for config in self.configs)
         ]
 
     def _composed(self, pairs: Sequence[Pair]) -> Composed:
@@ -172,7 +174,10 @@ class Command:
         return list(by_key.values())
 
     def _make_jobs(self) -> None:
-        """Make the configurations of all jobs; a problem of some is reported once, with their number and an example."""
+        """Make the configurations of all jobs; a problem of some is reported once, with their number and an example.
+
+        After `MOST_WRONG` jobs with a problem the others are not checked.
+        """
         refused = bool(self.problems)
         # without -m several values are a problem already
         values = [(item.values if self.multirun else item.values[:1]) or (None,) for item in self.items]
@@ -182,24 +187,28 @@ class Command:
             self.problems.append(Problem(f"{total:,} jobs", f": more than {MOST_JOBS:,}; {advice}"))
             return
         jobs_with: dict[Problem, list[str]] = {}
+        checked = wrong = 0
         for combination in itertools.product(*values):
+            if wrong == MOST_WRONG:
+                break
             pairs = list(zip(self.items, combination, strict=True))
             name = " ".join(as_text(item, value) for item, value in pairs if item.swept)
             config, problems = self._job(pairs, refused)
             if config is not None:
                 self.configs.append(config)
                 self.names.append(name or f"model={value_at(config, 'model.name')} seed={value_at(config, 'seed')}")
+            checked, wrong = checked + 1, wrong + bool(problems)
             for problem in dict.fromkeys(problems):
                 jobs_with.setdefault(problem, []).append(name)
         for problem, jobs in jobs_with.items():
-            some = self.multirun and len(jobs) < total
-            count = f" [{len(jobs)} of {total} jobs, such as {jobs[0]}]"
+            some = self.multirun and len(jobs) < checked
+            count = f" [{len(jobs)} of {'' if checked == total else 'the first '}{checked} jobs, such as {jobs[0]}]"
             self.problems.append(problem.with_note(count) if some else problem)
 
     def _job(self, pairs: Sequence[Pair], refused: bool) -> tuple[dict[str, Any] | None, list[Problem]]:
         """The complete configuration of one job, None if it has none, and its problems.
 
-        Where every override is wrong by itself, no class is read: nothing of the command line is left to check.
+        Where every override is already refused by itself, the checks that import classes are left out.
 
         Args:
             refused: whether the command line has a problem already.
@@ -243,6 +252,14 @@ class Command:
         return sorted(values) if len(values) == 1 or any(item.key == key and item.swept for item in self.words) else []
 
 
+def _section(key: str) -> str:
+    return re.split("[./]", key)[0]
+
+
+def _changes_no_run(key: str, config: Mapping[str, Any]) -> bool:
+    return _section(key) in (*WITHOUT_NUMBERS, "cost", "report") or key in bookkeeping(config)
+
+
 def _cause(error: Exception) -> str:
     """Why choices do not compose."""
     if isinstance(error, RecursionError):
@@ -252,6 +269,8 @@ def _cause(error: Exception) -> str:
 
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> Problem:
     """What to write instead of several values for one run."""
+    if item.interval:
+        return Problem(item.text, ": an interval is searched, with -m and hydra/sweeper=optuna; give one value")
     values = listed(map(show, item.values[:12]), 12, number=len(item.values), separator=",")
     text, advice = f"{item.key}={values}", list_advice(item, config)
     if shown:

@@ -269,7 +269,7 @@ OVERRIDABLE_ARGUMENTS = {"initialization"}
 
 
 OFFERED_ARGUMENTS = ("normalization", "max_length", "train_length")
-"""arguments of an attention that a yaml or else the network builder sets: their own defaults are never used"""
+"""arguments that an attention's section may set, else the network builder does; defaults of the class do not count"""
 
 
 TASK, ATTENTION = "attnlab.tasks.base.Task", "attnlab.attention.base.Attention"

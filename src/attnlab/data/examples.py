@@ -137,7 +137,7 @@ class SequenceExamples(Examples):
 
     Subclasses are dataclasses with these attributes, and with `pad_id`, `groups` and `length_bins` as in `Examples`.
 
-    batch_type: class of the batches; its fields have the names of the attributes.
+    batch_type: class of the batches; its fields have the names of the sequences, and of `answers` [n] where it is held.
     """
 
     batch_type: ClassVar[type[Batch]]

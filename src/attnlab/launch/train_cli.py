@@ -12,7 +12,6 @@ from contextlib import nullcontext, redirect_stdout
 
 import yaml
 
-import attnlab
 from attnlab.config import wandb_agent
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.train_help import help_text
@@ -33,9 +32,6 @@ from attnlab.run.warm_start import from_run_problems
 @command(help_text, needs_words=False)
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    if "--version" in argv:
-        print(f"attnlab {attnlab.__version__}")
-        return 0
     if PLAN in argv:
         return _plan(argv)
     checked = check_command(argv)

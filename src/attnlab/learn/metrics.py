@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attnlab.config.message_text import listed
 from attnlab.config.nearest_word import choice
 from attnlab.config.problem import UserError
 from attnlab.data.examples import Examples
@@ -72,7 +73,7 @@ METRICS: dict[str, Metric] = {
 
 
 class MetricError(UserError):
-    """A metric of a task that is not known, or that does not say which of two numbers is better."""
+    """A metric that is not known, does not say which of two numbers is better, or reads a score that is not there."""
 
 
 def metric_functions(spec: TaskSpec) -> dict[str, Metric]:
@@ -81,14 +82,23 @@ def metric_functions(spec: TaskSpec) -> dict[str, Metric]:
     Raises:
         MetricError: see there.
     """
-    known, functions = {**METRICS, **kind_of(spec).metrics}, {}
+    known = {**METRICS, **kind_of(spec).metrics}
+    functions: dict[str, Metric] = {}
     for name in spec.metrics:
         if name not in known:
             raise MetricError(f"the task has no metric {name}{choice(name, known, 'metrics')}")
         if not has_unit(name):
             raise MetricError(f"metric {name}: no word of it is in metric_units.yaml, which says what is better")
-        functions[name] = known[name]
+        functions[name] = partial(_computed, name=name, function=known[name])
     return functions
+
+
+def _computed(records: Records, name: str, function: Metric) -> float:
+    """The metric; a MetricError where the kind does not give the scores that it reads."""
+    try:
+        return function(records)
+    except KeyError as error:
+        raise MetricError(f"metric {name} reads the score {error}; `Kind.scores` gives {listed(records)}") from None
 
 
 def improves(name: str, value: float, best: float | None) -> bool:

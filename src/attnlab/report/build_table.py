@@ -31,11 +31,7 @@ from attnlab.report.table_types import Table, TableError, cell_of
 def columns_of(report: Report) -> list[Column]:
     columns = []
     for name, value in report.columns.items():
-        # not checked yet: a report block takes any values here
         parts: Any = {"metric": value} if isinstance(value, str) else value
-        known = isinstance(parts, Mapping) and parts.keys() <= {"metric", "where"}
-        if not known or not isinstance(parts.get("metric"), str):
-            raise TableError(f"report.columns.{name}={show(value)}: expected a metric, or metric: ... and where: ...")
         unit = unit_of(parts["metric"]).name
         columns.append(Column(str(name), parts["metric"], unit, dict(parts.get("where") or {})))
     return columns

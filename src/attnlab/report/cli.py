@@ -126,9 +126,8 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     of_train = {word for word in others if re.split(r"[./]", word.lstrip("+~"))[0] in sections()}
     if (len(sources) > 1 or not (sources or of_train)) and not folders:
         near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
-        problems.append(
-            Problem("", f"expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}")
-        )
+        text = f": expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}"
+        problems.append(Problem(" and ".join(sorted(sources)) or " ".join(argv), text))
     elif "runs" in sources:
         # other words narrow the runs
         for word in line.others:

@@ -150,12 +150,17 @@ def _of_difference(
     if decided == UNDECIDED:
         reasons.append(undecided_text(pair, claim, claimed, unit))
     unlearned = _unlearned(table, column, seeds, tests)
-    # rows that have learned nothing are equal, whatever they are, so that a verdict that equal rows have says nothing
-    ours, theirs = (row in unlearned for row in (claim.row, claim.other))
-    of_equal_rows = decided != UNDECIDED and (decided == SUPPORTED) == claimed.holds(0.0)
-    # a row that is not worse than another one may be compared with one that has learned nothing
-    either = ours or (claim.not_worse_by is None and theirs)
-    says_nothing = of_equal_rows and ((ours and theirs) if decided == REFUTED else either)
+    # rows that have learned nothing are equal, so a verdict that rests on equality says nothing about them
+    row_unlearned, other_unlearned = (row in unlearned for row in (claim.row, claim.other))
+    if decided == REFUTED:
+        of_unlearned = row_unlearned and other_unlearned
+    elif claim.not_worse_by is None:
+        of_unlearned = row_unlearned or other_unlearned
+    else:
+        # "not worse" may be claimed against a row that has learned nothing
+        of_unlearned = row_unlearned
+    rests_on_equality = decided != UNDECIDED and (decided == SUPPORTED) == claimed.holds(0.0)
+    says_nothing = rests_on_equality and of_unlearned
     if says_nothing or len(unlearned) == len(seeds.rows):
         reasons.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
         decided = UNDECIDED if says_nothing else decided
@@ -223,7 +228,7 @@ def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -
 def _failures(table: Table, seeds: Sequence[ReportSeed]) -> tuple[int, int]:
     """The runs that failed, and all runs."""
     success = table.report.success
-    assert success is not None, "checked by hypothesis_forms"
+    assert success is not None, "checked by form_problems"
     return sum(seed.value is None or not reaches(success, seed.value) for seed in seeds), len(seeds)
 
 

@@ -106,9 +106,8 @@ class Table:
         """Raises a ConfigError that opens with a word of the command if there is no such row."""
         if row not in self.cells:
             rows = list(self.cells)
-            raise ConfigError(
-                [Problem(word, f": no such row{hint(nearest(row, rows))}; rows: {listed(rows)}")], "report.py"
-            )
+            text = f": no such row{hint(nearest(row, rows))}; rows: {listed(rows, separator='; ')}"
+            raise ConfigError([Problem(word, text)], "report.py")
 
     @property
     def highlight(self) -> str | None:

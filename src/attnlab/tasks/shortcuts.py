@@ -31,10 +31,10 @@ def general_shortcuts(spec: TaskSpec, train: Examples) -> dict[str, Shortcut]:
 
     Classification: the most frequent answer, alone and by group (kind of question); with F1 also the positive class;
     for a regression the mean. Sequence to sequence: the most frequent answer. Language models: the frequencies of the
-    tokens. Examples without such an attribute have none.
+    tokens. Examples without such an attribute, or with several answers each, have none.
     """
     parts: Any = train
-    if hasattr(train, "answers"):
+    if getattr(parts, "answers", np.empty((0, 0))).ndim == 1:
         if spec.n_classes == 1:
             mean = parts.answers.mean()
             return {"mean answer": lambda part: answer_scores(np.full(len(part), mean), part)}

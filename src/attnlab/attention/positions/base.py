@@ -49,6 +49,9 @@ class Positions:
         super().__init_subclass__()
         if cls.in_scores is not Positions.in_scores and cls.needs is None:
             raise TypeError(f"{cls.__name__} acts in scores and names no capability in `needs` that it wants there")
+        known = (None, "supports_rotation", "supports_position_scores")
+        if cls.needs not in known:
+            raise TypeError(f"{cls.__name__}: needs={cls.needs}; expected one of {', '.join(map(str, known))}")
 
     def in_embeddings(self, longest: int, width: int, scale: float) -> nn.Module | None:
         """A module that gives what is added to embeddings [B, N, E], called with these and their first position.

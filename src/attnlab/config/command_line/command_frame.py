@@ -1,10 +1,11 @@
-"""Frame of every command: --help, one message for an error that a user can mend, and the exit code."""
+"""Frame of every command: --help, --version, one message for an error that a user can mend, and the exit code."""
 
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import attnlab
 from attnlab.config.message_text import as_started
 from attnlab.config.problem import ConfigError, UserError
 
@@ -28,6 +29,9 @@ def command(help_text: Callable[[], str], needs_words: bool = True, prefix: str 
             if empty or any(word in ("--help", "-h") for word in argv):
                 print(as_started(help_text()))
                 return USAGE_ERROR if empty else 0
+            if "--version" in argv:
+                print(f"attnlab {attnlab.__version__}")
+                return 0
             try:
                 return main(argv, *more)
             except ConfigError as error:

@@ -11,6 +11,7 @@ from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
 from attnlab.config.message_text import MOST_OFFERED, hint, listed, offered, show
 from attnlab.config.nearest_word import named_key, nearest, nearest_key
 from attnlab.config.problem import Problem
+from attnlab.config.report_block import Report
 from attnlab.config.schema import Config, schema_keys
 from attnlab.config.targets import BUILDER_ARGUMENTS, attention_nodes, attention_options, read_signature
 from attnlab.config.validation.target_validation import target_problems
@@ -73,7 +74,8 @@ def _refusal(config: Mapping[str, Any], item: Item, value: Any) -> Problem | Non
         return None
     if item.delete and (names[-1].isdigit() or isinstance(old, dict) or item.key in schema_keys()):
         return Problem(item.text, f": cannot be removed; set {item.key} instead")
-    if isinstance(old, dict):
+    # whether a section may be null says its type
+    if isinstance(old, dict) and value is not None:
         return not_a_section(value, item.key, list(old))
     if item.add == "+":
         return Problem(item.text, f": {item.key} exists already; drop the plus: {item.text[1:]}")
@@ -153,7 +155,8 @@ def list_advice(item: Item, config: Mapping[str, Any]) -> str:
 
 def addable_keys(config: Mapping[str, Any], with_classes: bool) -> set[str]:
     """Keys of the schema, and of classes, that the yaml files do not list: a plus is needed to set them."""
-    keys = {key for key in schema_keys() if value_at(config, key) is MISSING}
+    of_report = [join("report", name) for name in hints(Report)] if isinstance(config.get("report"), Mapping) else []
+    keys = {key for key in (*schema_keys(), *of_report) if value_at(config, key) is MISSING}
     if not with_classes:
         return keys
     nodes = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []

@@ -19,7 +19,7 @@ NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
     "tied_output": (False, "has no output tokens"),
     "n_decoder_layers": (None, "has no second stack"),
     "pooling": ("mean", "does not classify token sequences"),
-    "d_classifier": (None, "likewise"),
+    "d_classifier": (None, "does not classify token sequences"),
 }
 """keys of the backbone that not every network reads, with the value that says nothing, and why others are refused"""
 

@@ -75,6 +75,16 @@ def unknown_column(report: Report, name: str) -> str:
     return "" if name in columns else f"no column {name}{hint(nearest(name, columns))}; columns: {listed(columns)}"
 
 
+def _column_problems(report: Report) -> list[Problem]:
+    """Problems of columns that are neither a metric nor a metric of some runs."""
+    return [
+        Problem(f"report.columns.{name}", f"={show(value)}: expected a metric, or metric: ... and where: ...")
+        for name, value in report.columns.items()
+        if not isinstance(value, str)
+        and not (isinstance(value, Mapping) and {"metric"} <= value.keys() <= {"metric", "where"})
+    ]
+
+
 def _average_problems(report: Report) -> list[Problem]:
     """Problems of a column that is the mean of others: no other columns, or unknown ones."""
     if report.average is None:
@@ -108,8 +118,7 @@ def require_known_names(
     if block is None:
         return
     report = build(Report, block)
-    columns = [each.column for each in report.hypotheses if each.column is not None]
-    problems = [*form_problems(report), *_average_problems(report)]
+    problems = [*_column_problems(report), *form_problems(report), *_average_problems(report)]
     problems += [
         Problem(f"report.{name}", f": no run has the key {key}{hint(nearest_key(key, flatten(config)))}")
         for config in configs[:1]
@@ -118,16 +127,19 @@ def require_known_names(
         if key not in ("model", "task") and all(value_at(each, key) is MISSING for each in configs)
     ]
     problems += [
-        Problem("report.hypotheses", f": {text}") for name in columns if (text := unknown_column(report, name))
+        Problem(f"report.hypotheses.{at}.column", f": {text}")
+        for at, each in enumerate(report.hypotheses)
+        if each.column is not None and (text := unknown_column(report, each.column))
     ]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))
-        named = dict.fromkeys(row for each in report.hypotheses for row in (each.row, each.other) if row)
+        text = listed(rows, 12, separator="; ")
         problems += [
-            Problem("report.hypotheses", f": no such row {row}{hint(nearest(row, rows))}; rows: {listed(rows, 12)}")
-            for row in named
-            if row not in rows
+            Problem(f"report.hypotheses.{at}", f": no such row {row}{hint(nearest(row, rows))}; rows: {text}")
+            for at, each in enumerate(report.hypotheses)
+            for row in (each.row, each.other)
+            if row and row not in rows
         ]
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))

@@ -18,6 +18,8 @@ from attnlab.config.targets import (
     signature_of,
 )
 
+FORMS = ("bidirectional", "causal", "cross", "step")
+"""forms of an attention, each a capability `supports_*`"""
 SLOTS = {
     "encoder": "self-attention of the encoder",
     "decoder": "causal self-attention",

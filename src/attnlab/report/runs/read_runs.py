@@ -32,8 +32,8 @@ from attnlab.run.run_lock import is_alive
 
 NOT_BEGUN = ("missing", "other settings")
 """states of runs that have not started; a folder with other settings holds another run"""
-OF_NOTHING = (*NOT_BEGUN, "other version", "unreadable")
-"""states of folders that say nothing about a seed of this version"""
+WITHOUT_OUTCOME = (*NOT_BEGUN, "other version", "unreadable")
+"""states of folders without an outcome of this version"""
 DATA_SEED = "task.data_seed"
 MOST_COUNTED = 10**12
 """of anything counted; larger numbers are damage"""
@@ -250,7 +250,7 @@ def begun_beside(runs: Sequence[ReportRun]) -> list[ReportRun]:
                 run = look(folder)
             except Unreadable:
                 continue
-            if run.state not in OF_NOTHING and run.settings in settings:
+            if run.state not in WITHOUT_OUTCOME and run.settings in settings:
                 beside.append(run)
     return beside
 

@@ -19,7 +19,7 @@ LEVEL = 0.05
 """of tests; intervals cover 1 - LEVEL"""
 NORMAL = "t intervals and paired t-tests assume that the differences are normal"
 POWER = 0.8
-"""chance to show the smallest difference that is named"""
+"""of the test, for the smallest difference that a sentence names (`smallest_shown`)"""
 DIGITS = 9
 """of the larger of two numbers, to which their difference is exact"""
 MOST_EXACT = 200

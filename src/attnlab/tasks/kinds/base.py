@@ -13,8 +13,11 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnlab.config.message_text import listed
 from attnlab.config.schema import Backbone, Model
 from attnlab.config.targets import kind_path, load_class
+from attnlab.config.validation.compatibility_rules import NOT_ALWAYS_READ
+from attnlab.config.validation.rule_view import FORMS, SLOTS
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.network_parts import NetworkParts
@@ -50,6 +53,14 @@ class Kind(ABC):
         super().__init_subclass__()
         if not hasattr(cls, "needs"):
             raise TypeError(f"{cls.__name__} declares no `needs`, the slots of attention in its network")
+        forms = [form for needed in cls.needs.values() for form in needed]
+        for name, words, known in (
+            ("slot", cls.needs, SLOTS),
+            ("form", forms, FORMS),
+            ("key of the backbone that not every network reads", cls.reads, NOT_ALWAYS_READ),
+        ):
+            if unknown := [word for word in words if word not in known]:
+                raise TypeError(f"{cls.__name__}: no {name} {unknown[0]}; expected {listed(known)}")
 
     def __init__(self, spec: TaskSpec) -> None:
         self.spec = spec
@@ -74,6 +85,9 @@ class Kind(ABC):
     @abstractmethod
     def scores(self, network: Any, batch: Any, limit: int) -> dict[str, Tensor]:
         """Named scores, one number for every example, from which `learn.metrics` computes metrics.
+
+        `accuracy` reads `right`, and `tokens` where it is a share of tokens; perplexities read `loss` and `tokens` (or
+        `words`); F1 and correlations read `predicted` and `answer`; a metric of the kind reads what it names.
 
         Args:
             limit: of the output length, end token included, where outputs are decoded.
