@@ -88,12 +88,13 @@ def _shown_text(command: Command, shown: str, package: str) -> str:
 
 def planned_commands(argv: Sequence[str]) -> dict[str, Command]:
     """The checked command of each experiment that `--plan` names (`experiment=park2024/*`), which no sweep takes."""
-    at, text = next(((at, word[11:]) for at, word in enumerate(argv) if word.startswith("experiment=")), (0, ""))
-    known = group_choices()["experiment"]
-    names = [name for part in filter(None, text.split(",")) for name in fnmatch.filter(known, part) or [part]]
-    lines: dict[str, Sequence[str]]
-    lines = {name: [*argv[:at], f"experiment={name}", *argv[at + 1 :]] for name in names}
-    return {name: check_command(line) for name, line in (lines or {"": list(argv)}).items()}
+    prefix, known = "experiment=", group_choices()["experiment"]
+    at, word = next(((at, word) for at, word in enumerate(argv) if word.startswith(prefix)), (0, prefix))
+    parts = filter(None, word.removeprefix(prefix).split(","))
+    names = [name for part in parts for name in fnmatch.filter(known, part) or [part]]
+    if not names:
+        return {"": check_command(argv)}
+    return {name: check_command([*argv[:at], prefix + name, *argv[at + 1 :]]) for name in names}
 
 
 def _plan(argv: Sequence[str]) -> int:

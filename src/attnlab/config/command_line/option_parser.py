@@ -62,17 +62,17 @@ class CommandLine(Generic[T]):
         return self.options
 
 
-def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] | None = None) -> CommandLine[T]:
+def read_options(kind: type[T], argv: Sequence[str], corrections: Mapping[str, str] | None = None) -> CommandLine[T]:
     """Reads the words of a command line.
 
     Args:
         kind: the options of the command.
-        instead: words that lack their key, each with the right word.
+        corrections: words that lack their key, each with the right word.
     """
-    line, by_key, instead = CommandLine[T](), _by_key(kind), instead or {}
+    line, by_key, corrections = CommandLine[T](), _by_key(kind), corrections or {}
     values: dict[str, Any] = {}
-    line.problems += [Problem(word, f": write {right}") for word, right in instead.items()]
-    for word in (word for word in argv if word not in instead):
+    line.problems += [Problem(word, f": write {right}") for word, right in corrections.items()]
+    for word in (word for word in argv if word not in corrections):
         key, equals, text = word.partition("=")
         option = by_key.get(key)
         if option is None:
@@ -89,7 +89,7 @@ def read_options(kind: type[T], argv: Sequence[str], instead: Mapping[str, str] 
             line.problems += problems
             values |= {} if problems else {option.name: value}
     required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
-    absent = [key for key in required if not instead and key not in {word.partition("=")[0] for word in argv}]
+    absent = [key for key in required if not corrections and key not in {word.partition("=")[0] for word in argv}]
     line.problems += [Problem(key, f": missing; give {key}={required[key].metadata['missing']}") for key in absent]
     if all(option.name in values for option in required.values()):
         line.options = kind(**values)

@@ -206,6 +206,11 @@ def _steps(view: View) -> Iterator[Problem]:
         )
 
 
+def _precision(view: View) -> Iterator[Problem]:
+    if (view["train.precision"], view["trainer.device"]) == ("16-mixed", "cpu"):
+        yield Problem("train.precision", "=16-mixed with trainer.device=cpu: needs a GPU; write 32-true or bf16-mixed")
+
+
 def _lengths(view: View) -> Iterator[Problem]:
     for key in ("batch_tokens", "bucket_window"):
         value = view[f"train.{key}"]
@@ -238,5 +243,5 @@ def _paths(view: View) -> Iterator[Problem]:
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
     _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _positions_possible,
-    _ortho, _normalization, _unread, _steps, _lengths, _betas, _paths,
+    _ortho, _normalization, _unread, _steps, _precision, _lengths, _betas, _paths,
 ]  # fmt: skip

@@ -93,18 +93,18 @@ def validation_problems(view: View) -> Iterator[Problem]:
     """Selection by a validation set that is not there, and a validation set that nothing uses."""
     every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
     task, name = view.task, view["task.name"]
-    wanting = {("train.selection", selection): "last_step"} if selection == "best_validation" else {}
-    wanting |= {("train.paper_rule", paper): "null"} if paper else {}
+    needing_validation = {("train.selection", selection): "last_step"} if selection == "best_validation" else {}
+    needing_validation |= {("train.paper_rule", paper): "null"} if paper else {}
     share = view[f"task.{SHARE}"] if SHARE in task.arguments else None
     if "val" not in declared_subsets(view["task"]):
         times = {"train.validate_every": every, "train.diagnose_every": view["train.diagnose_every"]}
-        wanting |= {(key, value): "null" for key, value in times.items() if value is not None}
+        needing_validation |= {(key, value): "null" for key, value in times.items() if value is not None}
         aside = "" if share is None else f", or set training examples aside, such as task.{SHARE}=0.1"
-        for (key, value), instead in wanting.items():
+        for (key, value), instead in needing_validation.items():
             yield Problem(key, f"={value}: task {name} has no validation set; write {instead}{aside}")
     elif every is None:
-        wanting |= {(f"task.{SHARE}", show(share)): "0"} if share else {}
-        for key, value in wanting:
+        needing_validation |= {(f"task.{SHARE}", show(share)): "0"} if share else {}
+        for key, value in needing_validation:
             advice = "needs validations; write train.validate_every=epoch"
             yield Problem(key, f"={value} with train.validate_every=null: {advice}")
     if paper and not task.can("has_groups"):

@@ -32,15 +32,6 @@ class Unknown(Exception):
     """A rule asked for a missing or wrong value, which another check reports."""
 
 
-def kind_of_task(task: Signature) -> Any:
-    """The class of a task's kind (`tasks.kinds`).
-
-    Raises:
-        TargetError: no such class.
-    """
-    return load_class(kind_path(task.declares("kind") or "encoder_decoder"), class_at(KIND_BASE))
-
-
 class View:
     """A configuration for the rules: `view["backbone.d_model"]`; a missing or wrong value raises `Unknown`."""
 
@@ -67,8 +58,8 @@ class View:
 
     @property
     def kind_class(self) -> Any:
-        """The class of the kind (`tasks.kinds`)."""
-        return kind_of_task(self.task)
+        """The class of the kind (`tasks.kinds`); a TargetError if there is none."""
+        return load_class(kind_path(self.kind), class_at(KIND_BASE))
 
     @property
     def needs(self) -> Mapping[str, Sequence[str]]:
