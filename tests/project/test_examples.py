@@ -125,9 +125,9 @@ def test_the_reach_of_a_causal_query_is_what_the_class_declares(clone: Path, rea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["cosine", "local"])
-def test_all_laws_of_the_examples(clone: Path, model: str) -> None:
-    out = run(clone, "-m", "pytest", f"--model={model}")
+@pytest.mark.parametrize(("model", "laws"), [("cosine", "slow or not slow"), ("local", "not slow")])
+def test_all_laws_of_the_examples(clone: Path, model: str, laws: str) -> None:
+    out = run(clone, "-m", "pytest", f"--model={model}", "-m", laws)
     assert "passed" in out and "skipped" not in out
 
 

@@ -278,7 +278,7 @@ class Cost:
     """A guess of what a run costs, for `--plan` where no step has been measured; no part of a run's identity."""
 
     ms_a_step: list[Positive] | None = None
-    """milliseconds of a training step of a run by itself, at the given sizes: a number, or the least and the most"""
+    """milliseconds of a training step of a run by itself at these sizes: `[8]`, or the least and the most, `[8,16]`"""
     steps_of_epochs: Count | None = None
     """steps of a run whose number `train.max_epochs` leaves to the data"""
     hardware: str = "H200-class GPU"

@@ -119,20 +119,23 @@ def require_known_names(
         return
     report = build(Report, block)
     problems = [*_column_problems(report), *form_problems(report), *_average_problems(report)]
-    problems += [
+    of_keys = [
         Problem(f"report.{name}", f": no run has the key {key}{hint(nearest_key(key, flatten(config)))}")
         for config in configs[:1]
         for name in ("rows", "best_over")
         for key in getattr(report, name)
         if key not in ("model", "task") and all(value_at(each, key) is MISSING for each in configs)
     ]
+    problems += of_keys
     problems += [
         Problem(f"report.hypotheses.{at}.column", f": {text}")
         for at, each in enumerate(report.hypotheses)
         if each.column is not None and (text := unknown_column(report, each.column))
     ]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
-    if all(key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys):
+    if not of_keys and all(
+        key == "experiment" or key.split(".")[0] in {*NOT_IDENTITY, "hydra"} - {"seed"} for key in keys
+    ):
         rows = list(dict.fromkeys(row_name(report, config) for config in configs))
         text = listed(rows, 12, separator="; ")
         problems += [
