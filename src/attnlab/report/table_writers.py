@@ -13,10 +13,9 @@ from attnlab.config.message_text import command_line, table_console
 from attnlab.config.schema import LoggerOptions
 from attnlab.learn.metric_units import label
 from attnlab.plots.csv_text import csv_cell
-from attnlab.report import report_record as records
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome
 from attnlab.report.published_numbers import Value
-from attnlab.report.report_record import ReportError, ReportFile, read_report, report_text
+from attnlab.report.report_record import Cell, ReportError, ReportFile, ReportRow, read_report, report_text
 from attnlab.report.runs.read_runs import short_name
 from attnlab.report.table_types import Table
 from attnlab.report.text_tables import (
@@ -44,7 +43,7 @@ OF_FAILURES = {"failed": "failed", "counted": "n", "failed_low": "low", "failed_
 OUTCOME = tuple(part.name for part in fields(RunOutcome) if part.name != "seed")
 
 
-def print_report(report: records.ReportFile) -> None:
+def print_report(report: ReportFile) -> None:
     """Prints the answers to hypotheses, every cell with its seeds, then the other parts."""
     console = table_console()
 
@@ -83,7 +82,7 @@ def _terminal_grid(table: TextTable, title: str | None = None) -> "Grid":
     return grid
 
 
-def markdown(report: records.ReportFile) -> str:
+def markdown(report: ReportFile) -> str:
     """Answers to hypotheses, a table as papers print it, every cell with its seeds, the other parts, the commands."""
     how = [f"`{command}`" for command in (report.train_command, report.report_command) if command]
     parts = {}
@@ -109,7 +108,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def latex(report: records.ReportFile) -> str:
+def latex(report: ReportFile) -> str:
     """A tabular with booktabs rules: for every column ours, and the published value if there is one."""
     import pandas as pd
 
@@ -131,21 +130,19 @@ def latex(report: records.ReportFile) -> str:
     return f"% {_one_line('; '.join(filter(None, [report.title, report.protocol])))}\n{text}"
 
 
-def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> records.ReportFile:
+def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> ReportFile:
     """The report of a table, with more fields of `ReportFile`; runs are named by the ends of their folders."""
 
-    def stored(cell: records.Cell) -> records.Cell:
+    def stored(cell: Cell) -> Cell:
         seeds = [replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds]
         return replace(cell, seeds=seeds)
 
-    return records.ReportFile(
+    return ReportFile(
         title=table.report.title,
         protocol=table.report.protocol,
         published=table.published,
         columns=[replace(column, metric=column.measured) for column in table.columns],
-        rows=[
-            records.ReportRow(name=row, cells=list(map(stored, of_row.values()))) for row, of_row in table.cells.items()
-        ],
+        rows=[ReportRow(name=row, cells=list(map(stored, of_row.values()))) for row, of_row in table.cells.items()],
         comparisons=list(comparisons),
         hypotheses=list(table.answers),
         highlight=table.highlight,
@@ -155,7 +152,7 @@ def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) ->
     )
 
 
-def cell_lines(report: records.ReportFile) -> list[dict[str, Any]]:
+def cell_lines(report: ReportFile) -> list[dict[str, Any]]:
     """Every cell as a flat line, numbers with all their digits."""
     lines = []
     for cell in report.each():
@@ -186,7 +183,7 @@ def cell_lines(report: records.ReportFile) -> list[dict[str, Any]]:
     return lines
 
 
-def seed_lines(report: records.ReportFile) -> list[dict[str, Any]]:
+def seed_lines(report: ReportFile) -> list[dict[str, Any]]:
     """Every run of every cell as a flat line."""
     lines = []
     for cell in report.each():
@@ -198,7 +195,7 @@ def seed_lines(report: records.ReportFile) -> list[dict[str, Any]]:
     return lines
 
 
-def _failures(report: records.ReportFile, cell: records.Cell) -> RowSuccess | None:
+def _failures(report: ReportFile, cell: Cell) -> RowSuccess | None:
     """Failures of a row, in the column that declares the threshold; None in other columns."""
     success = report.success
     return success.of(cell.row) if success and cell.column.name == success.column else None
