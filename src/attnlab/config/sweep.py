@@ -41,6 +41,7 @@ from attnlab.config.validation.type_check import conform
 Composed = tuple[Mapping[str, Any] | None, Mapping[str, Any]]
 """the configuration, None if it does not compose, and Hydra's settings"""
 MOST_WRONG = 100
+"""jobs with a problem, after which the others of a sweep are not checked"""
 WITHOUT_NUMBERS = ("hydra", "trainer", "logger")
 """sections that say where and how runs are trained, not which"""
 
@@ -176,7 +177,7 @@ class Command:
     def _make_jobs(self) -> None:
         """Make the configurations of all jobs; a problem of some is reported once, with their number and an example.
 
-        After `MOST_WRONG` jobs with a problem the others are not checked.
+        After `MOST_WRONG` jobs with a problem it stops.
         """
         refused = bool(self.problems)
         # without -m several values are a problem already

@@ -107,9 +107,9 @@ def read_command(argv: Sequence[str], conf: Path) -> Words:
 
 def _flag_problems(flags: Mapping[str, str]) -> Iterator[Problem]:
     """Problems of flags that lack a value, or have no effect together or alone."""
-    for flag in flags.keys() & _WITH_VALUE.keys():
-        if not flags[flag]:
-            yield Problem(flag, f": needs a value, such as {flag} {_WITH_VALUE[flag]}")
+    for flag, example in _WITH_VALUE.items():
+        if flags.get(flag) == "":
+            yield Problem(flag, f": needs a value, such as {flag} {example}")
     shown = flags.get("--cfg")
     if shown and shown not in _SHOWN:
         yield Problem(f"--cfg {shown}", f": expected one of {listed(_SHOWN)}")
