@@ -28,6 +28,7 @@ from attnlab.learn.metrics import Scores, shortcut_scores, subset_scores
 from attnlab.report.failures.failure_statistics import reaches
 from attnlab.tasks.base import Prepared, Task, make_task
 from attnlab.tasks.flip_flop.task import FlipFlop
+from attnlab.tasks.kinds.classification import ClassificationKind
 from attnlab.tasks.lra.listops import LraListops
 from attnlab.tasks.mathematics.task import Mathematics
 from attnlab.tasks.pcfg.task import Pcfg
@@ -96,6 +97,14 @@ def test_the_most_frequent_answer_alone_and_by_key() -> None:
     assert scores["test/b/accuracy"] == {"most frequent answer": 0, "most frequent answer by kind": 0}
     some = subset_scores(general_shortcuts(spec, train), spec, "test", test, np.array([1]))
     assert some["test/accuracy"]["most frequent answer"] == 0 and "test/a/accuracy" not in some
+
+
+def test_a_shortcut_without_a_score_has_no_number_in_the_metric_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = LabelledSequences(Ragged.of([[4]] * 2), np.array([0, 1]), 0)
+    metrics = {"distance_error": lambda records: float(records["distance"].mean())}
+    monkeypatch.setattr(ClassificationKind, "metrics", metrics)
+    spec = TaskSpec(kind="classification", modality="tokens", n_classes=2, metrics=("accuracy", "distance_error"))
+    assert [*subset_scores(general_shortcuts(spec, part), spec, "test", part)] == ["test/accuracy"]
 
 
 def test_a_regression_and_f1_have_shortcuts_of_their_own() -> None:

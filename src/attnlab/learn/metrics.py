@@ -186,7 +186,7 @@ def subset_scores(
     for name, shortcut in shortcuts.items():
         records = {score: values[chosen] for score, values in shortcut(examples).items()}
         for metric, function in functions.items():
-            with suppress(KeyError):
+            with suppress(MetricError):
                 values, _ = summarise_subset(records, {metric: function}, examples, chosen, by_length=False)
                 for part, value in values.items():
                     scores.setdefault(f"{subset}/{part}", {})[name] = value
