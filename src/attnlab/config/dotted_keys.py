@@ -21,6 +21,11 @@ def child(parent: Any, name: str) -> Any:
     return parent.get(name, MISSING) if isinstance(parent, Mapping) else MISSING
 
 
+def section_or_group(key: str) -> str:
+    """The first word of a key: `optim` of `optim.lr`, `hydra` of `hydra/launcher`."""
+    return key.partition("/")[0].partition(".")[0]
+
+
 def value_at(config: Any, key: str) -> Any:
     """The value at a dotted key; `MISSING` if there is none."""
     for name in key.split("."):

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ from attnlab.config.command_line.words import (
     read_overrides,
 )
 from attnlab.config.compose import NO_SETTINGS, compose_unresolved
-from attnlab.config.dotted_keys import MISSING, copied, value_at
+from attnlab.config.dotted_keys import MISSING, copied, section_or_group, value_at
 from attnlab.config.fill_defaults import completed
 from attnlab.config.interpolations import Interpolations
 from attnlab.config.job_config import JobConfig, check_config, typed_job
@@ -35,7 +34,7 @@ from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.validation.launcher_validation import hydra_words, launcher_problems
 from attnlab.config.validation.report_names import require_known_names
-from attnlab.config.validation.search import Search, read_search
+from attnlab.config.validation.search import CHOSEN, Search, read_search
 from attnlab.config.validation.type_check import conform
 
 Composed = tuple[Mapping[str, Any] | None, Mapping[str, Any]]
@@ -110,7 +109,7 @@ class Command:
     @property
     def run_words(self) -> list[str]:
         """The overrides of the command line that say which runs these are: without hardware, loggers and launchers."""
-        return [item.text for item in self.words if _section(item.key) not in WITHOUT_NUMBERS]
+        return [item.text for item in self.words if section_or_group(item.key) not in WITHOUT_NUMBERS]
 
     @property
     def hydra_argv(self) -> list[str]:
@@ -253,12 +252,8 @@ class Command:
         return sorted(values) if len(values) == 1 or any(item.key == key and item.swept for item in self.words) else []
 
 
-def _section(key: str) -> str:
-    return re.split("[./]", key)[0]
-
-
 def _changes_no_run(key: str, config: Mapping[str, Any]) -> bool:
-    return _section(key) in (*WITHOUT_NUMBERS, "cost", "report") or key in bookkeeping(config)
+    return section_or_group(key) in (*WITHOUT_NUMBERS, "cost", "report") or key in bookkeeping(config)
 
 
 def _cause(error: Exception) -> str:
@@ -271,7 +266,7 @@ def _cause(error: Exception) -> str:
 def _not_a_sweep(item: Item, config: Mapping[str, Any], shown: bool) -> Problem:
     """What to write instead of several values for one run."""
     if item.interval:
-        return Problem(item.text, ": an interval is searched, with -m and hydra/sweeper=optuna; give one value")
+        return Problem(item.text, f": an interval is searched, with -m and {CHOSEN}; give one value")
     values = listed(map(show, item.values[:12]), 12, number=len(item.values), separator=",")
     text, advice = f"{item.key}={values}", list_advice(item, config)
     if shown:

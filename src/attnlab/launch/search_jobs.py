@@ -21,7 +21,7 @@ from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import Command
 from attnlab.config.validation.launcher_options import register
-from attnlab.config.validation.search import GROUP, OPTUNA, Search
+from attnlab.config.validation.search import CHOSEN, Search
 from attnlab.launch.run_job import run_job
 from attnlab.learn.metric_units import lower_is_better, problem, text
 from attnlab.run.run_folder import RunFolder, is_finished, objective
@@ -141,7 +141,7 @@ def run_search(command: Command, search: Search, argv: Sequence[str]) -> int:
     except ValueError as error:
         # Raised at the end if no job has a value; each has said why.
         if not jobs.codes:
-            raise ConfigError([Problem(f"{GROUP}={OPTUNA}", f": {first_line(error)}")]) from error
+            raise ConfigError([Problem(CHOSEN, f": {first_line(error)}")]) from error
         if any(result is not None for result in jobs.results):
             raise
     except RuntimeError as error:

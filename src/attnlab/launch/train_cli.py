@@ -15,7 +15,7 @@ import yaml
 from attnlab.config import wandb_agent
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.train_help import help_text
-from attnlab.config.command_line.words import PLAN
+from attnlab.config.command_line.words import PLAN, without_dashes
 from attnlab.config.compose import hydra_settings
 from attnlab.config.conf_files import group_choices
 from attnlab.config.dotted_keys import MISSING, flatten, value_at
@@ -23,6 +23,7 @@ from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.sweep import Command, check_command
+from attnlab.config.validation.search import CHOSEN
 from attnlab.launch.process_plan import joblib_problems
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.devices.rank_layout import started_layout
@@ -32,6 +33,7 @@ from attnlab.run.warm_start import from_run_problems
 @command(help_text, needs_words=False)
 def train_main(argv: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
+    argv = [without_dashes(word) for word in argv]
     if PLAN in argv:
         return _plan(argv)
     checked = check_command(argv)
@@ -60,7 +62,7 @@ def _unfit(checked: Command, needs_runs: bool = True) -> list[Problem]:
     if checked.search is not None and place is not None and place.world > 1:
         text = f": {place.starter} started {place.world} processes, and each would choose jobs of its own"
         advice = "; start one, which starts the others (trainer.devices)"
-        problems.append(Problem("hydra/sweeper=optuna", text + advice))
+        problems.append(Problem(CHOSEN, text + advice))
     return problems + joblib_problems(checked.launcher, checked.jobs) if checked.multirun else problems
 
 

@@ -1,6 +1,5 @@
 """`python report.py`: tables and figures from run folders; torch is imported for pictures of attentions only."""
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -10,6 +9,7 @@ from typing import Literal
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.option_parser import CommandLine, CommandOptions, options_help, read_options
 from attnlab.config.command_line.words import sections
+from attnlab.config.dotted_keys import section_or_group
 from attnlab.config.job_config import compose_config
 from attnlab.config.message_text import command_line, hint, listed
 from attnlab.config.nearest_word import nearest
@@ -123,7 +123,7 @@ def _options(argv: Sequence[str]) -> CommandLine[ReportOptions]:
     keys, others = [option.name for option in fields(ReportOptions)], [word.partition("=")[0] for word in line.others]
     sources = {word.partition("=")[0] for word in argv} & {"experiment", "runs"}
     problems = line.problems
-    of_train = {word for word in others if re.split(r"[./]", word.lstrip("+~"))[0] in sections()}
+    of_train = {word for word in others if section_or_group(word.lstrip("+~")) in sections()}
     if (len(sources) > 1 or not (sources or of_train)) and not folders:
         near = hint(next(filter(None, (nearest(word, (*keys, *COMMANDS)) for word in others)), None))
         text = f": expected one of experiment=..., runs=..., words of train.py, diagnose=... or page{near}"

@@ -79,8 +79,8 @@ def read_options(kind: type[T], argv: Sequence[str], corrections: Mapping[str, s
             line.others.append(word)
         elif not text:
             empty = "empty; " if equals else ""
-            text = f": {empty}expected {key}={option.metadata.get('value', 'value')}"
-            line.problems.append(Problem(word, text))
+            expected = option.metadata.get("value", "value")
+            line.problems.append(Problem(word, f": {empty}expected {key}={expected}"))
         elif any(other.startswith(f"{key}=") for other in line.words):
             line.problems.append(Problem(key, ": given twice"))
         else:

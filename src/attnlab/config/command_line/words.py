@@ -14,6 +14,7 @@ from hydra.core.override_parser.types import Glob, RangeSweep
 from hydra.errors import HydraException
 
 from attnlab.config.conf_files import group_choices, task_yaml
+from attnlab.config.dotted_keys import section_or_group
 from attnlab.config.message_text import hint, listed, offered, show
 from attnlab.config.nearest_word import choice, key_called, named_key, nearest
 from attnlab.config.problem import Problem
@@ -242,8 +243,7 @@ def without_dashes(word: str, conf: Path = CONF) -> str:
     They write Python's values: `None` stands for null.
     """
     key, equals, value = word.removeprefix("--").partition("=")
-    first = re.split(r"[./]", key)[0]
-    if not (word.startswith("--") and equals) or first not in sections(conf):
+    if not (word.startswith("--") and equals) or section_or_group(key) not in sections(conf):
         return word
     return f"{key}={'null' if value == 'None' else value}"
 

@@ -19,7 +19,8 @@ from attnlab.config.validation.type_check import conform
 
 GROUP = "hydra/sweeper"
 OPTUNA = "optuna"
-_CHOSEN = f"{GROUP}={OPTUNA}"
+CHOSEN = f"{GROUP}={OPTUNA}"
+"""the word of a command line that asks for a search"""
 _SECTION = "hydra.sweeper"
 _LOGARITHMIC = re.compile(r"tag\([^()]*\blog\b")
 _NOT_OFFERED = ("ax", "nevergrad")
@@ -68,7 +69,7 @@ def read_search(
         if any(item.key == GROUP for item in items):
             # Another choice was meant, and its problem is reported.
             return None, []
-        advice = f"an interval is searched with {GROUP}={OPTUNA}; for all combinations write a list"
+        advice = f"an interval is searched with {CHOSEN}; for all combinations write a list"
         return None, [Problem(item.text, f": {advice} such as {item.key}={_ends(item)}") for item in intervals]
     swept = [item for item in items if item.swept]
     keys = {item.key for item in items}
@@ -95,7 +96,7 @@ def _ends(item: Item) -> str:
 def _space_problems(swept: Sequence[Item]) -> list[Problem]:
     if not swept:
         example = "'optim.lr=tag(log,interval(1e-4,1e-2))'"
-        return [Problem(_CHOSEN, f": nothing to search; write a choice of values, or an interval such as {example}")]
+        return [Problem(CHOSEN, f": nothing to search; write a choice of values, or an interval such as {example}")]
     lists = [item for item in swept if any(isinstance(value, (list, dict)) for value in item.values)]
     problems = [Problem(item.text, f": {OPTUNA} chooses among numbers and words, not among lists") for item in lists]
     for item in (item for item in swept if item.interval):
@@ -121,14 +122,14 @@ def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[Problem]:
         "has no validation set, and the test set must select nothing; search on a task that has one "
         "(train.validate_every; scan, pcfg and mathematics can: task.validation_share), or sweep a grid without"
     )
-    text = f": task={listed(sorted(without))} {advice} {_CHOSEN}"
-    return [Problem(_CHOSEN, text)] if without else []
+    text = f": task={listed(sorted(without))} {advice} {CHOSEN}"
+    return [Problem(CHOSEN, text)] if without else []
 
 
 def _option_problems(sweeper: Mapping[str, Any], launcher: str) -> list[Problem]:
     problems: list[Problem] = [*conform(sweeper.get("n_trials", 1), Count, f"{_SECTION}.n_trials")]
     if launcher not in ("basic", DEFAULT):
-        text = f": {_CHOSEN} runs its jobs one after the other; leave it out"
+        text = f": {CHOSEN} runs its jobs one after the other; leave it out"
         problems.append(Problem(f"{LAUNCHERS}={launcher}", text))
     if sweeper.get("search_space") or sweeper.get("custom_search_space"):
         text = f": write the search space as overrides, such as {_SECTION}.params"

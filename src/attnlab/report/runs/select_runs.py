@@ -17,6 +17,7 @@ from attnlab.config.report_block import Report
 from attnlab.config.run_identity import NOT_IDENTITY, task_and_split
 from attnlab.config.sweep import check_command
 from attnlab.config.validation.report_names import setting
+from attnlab.config.validation.search import CHOSEN
 from attnlab.config.validation.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.analysis_record import SpentRuns
@@ -73,7 +74,7 @@ def select_jobs(name: str | None, words: Sequence[str]) -> RunSelection:
         raise ConfigError(error.problems, "report.py") from None
     if command.search is not None:
         text = ": a search chooses its jobs as it goes; name its run folders: runs=..."
-        raise ConfigError([Problem("hydra/sweeper=optuna", text)], "report.py")
+        raise ConfigError([Problem(CHOSEN, text)], "report.py")
     jobs, block = command.jobs, command.jobs[0].report
     runs = {job.folder: look(job.folder, job.raw) for job in jobs}
     report = None if block is None else build(Report, block)
@@ -172,8 +173,8 @@ def _narrowed(runs: Sequence[ReportRun], word: str) -> list[ReportRun]:
     values = [text] if text in known else text.split(",")
     if unknown := [value for value in values if value not in known]:
         near = hint(nearest(unknown[0], sorted(known)))
-        text = f": no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"
-        raise ConfigError([Problem(word, text)], "report.py")
+        claim = f": no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"
+        raise ConfigError([Problem(word, claim)], "report.py")
     return [run for run in runs if meets(setting(key, run.config), values)]
 
 
