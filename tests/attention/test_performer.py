@@ -131,14 +131,14 @@ def slopes(attention: Performer, mode: str) -> tuple[Tensor, list[Tensor]]:
 @pytest.mark.parametrize("key_stabilizer", ["none", "sequence"])
 def test_constant_shifts_change_gradients_and_nothing_else(key_stabilizer: str, mode: str) -> None:
     """Which of the two the gradients are, the references say; where nothing is added after the shift they are equal."""
-    (out, separate), (same, other) = (
+    (out, gradients), (same, other) = (
         slopes(make(key_stabilizer=key_stabilizer, detach_stabilizer=detach), mode) for detach in (False, True)
     )
     assert torch.equal(out, same)
-    assert any((a - b).norm() > 1e-4 * a.norm() for a, b in zip(separate, other, strict=True))
+    assert any((a - b).norm() > 1e-4 * a.norm() for a, b in zip(gradients, other, strict=True))
     without = {"key_stabilizer": key_stabilizer, "feature_eps": 0.0, "key_sum_eps": 0.0}
-    (_, separate), (_, other) = (slopes(make(detach_stabilizer=detach, **without), mode) for detach in (False, True))
-    for a, b in zip(separate, other, strict=True):
+    (_, gradients), (_, other) = (slopes(make(detach_stabilizer=detach, **without), mode) for detach in (False, True))
+    for a, b in zip(gradients, other, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
 
 

@@ -170,8 +170,8 @@ def test_distances_are_those_of_the_published_code_with_the_sine_columns_negated
 @pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
 def test_the_model_decides_over_the_backbone(model: str) -> None:
     assert config_of(model).model.share_layers is None
-    for task, separate in (("scan", False), ("sort_of_clevr", True)):
-        for value, shared in (("null", separate), ("true", True), ("false", False)):
+    for task, default in (("scan", False), ("sort_of_clevr", True)):
+        for value, shared in (("null", default), ("true", True), ("false", False)):
             config = checked(compose_config([f"task={task}", f"model={model}", f"model.share_layers={value}"]))
             network = build_network(backbone_of(model, task, n_layers=3), config.model, SPECS[task])
             assert len(network.encoder.layers) == (1 if shared else 3)

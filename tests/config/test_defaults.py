@@ -198,8 +198,8 @@ def test_decoder_and_cross_attention_are_optional(base: str, tmp_path: Path) -> 
         (job,) = check_command([f"task={task}", "model=mine"], tmp_path / "conf").jobs
         assert job.raw["model"]["decoder"] == job.raw["model"]["encoder"] and job.raw["model"]["cross"] is None
         assert job.folder.parts[-2] == "default"
-        separate = {key: job.raw["model"][key] for key in ("name", "cross", "ortho")}
-        assert job.raw["model"] == compose_config([f"task={task}", "model=linear"])["model"] | separate
+        of_model = {key: job.raw["model"][key] for key in ("name", "cross", "ortho")}
+        assert job.raw["model"] == compose_config([f"task={task}", "model=linear"])["model"] | of_model
     with pytest.raises(ConfigError) as error:
         check_command(["task=scan", "model=mine"], tmp_path / "conf")
     (problem,) = error.value.problems

@@ -31,9 +31,9 @@ def test_every_key_has_a_type_a_default_and_a_meaning() -> None:
 @pytest.mark.parametrize("task", group_choices()["task"])
 def test_no_key_of_a_run_is_left_out(task: str) -> None:
     sections = key_lines(CONF)
-    separate = {line.key for name, section in sections.items() for line in section if "=" not in name}
-    separate |= {line.key for line in sections[f"task={task}"]}
+    listed_keys = {line.key for name, section in sections.items() for line in section if "=" not in name}
+    listed_keys |= {line.key for line in sections[f"task={task}"]}
     config = compose_config([f"task={task}"])
     config.pop("report", None)
     keys = {key for key in flatten(config) if not key.startswith(("model.encoder", "model.decoder", "model.cross"))}
-    assert keys - separate == {"task._target_", "task.name", "task.label"}
+    assert keys - listed_keys == {"task._target_", "task.name", "task.label"}

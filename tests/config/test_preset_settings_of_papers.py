@@ -277,8 +277,8 @@ def test_counts_differ_from_the_published_by_what_the_header_says(
     """To the last printed digit; weights on the meta device have no numbers."""
     config = build(Config, jobs(f"qin2022/{preset}")[row])
     with torch.device("meta"):
-        separate = count_parameters(build_network(config.backbone, config.model, OF_PRESET[preset]))
-    assert round((separate + sum(differences)) / 1e6, 2) == published
+        counted = count_parameters(build_network(config.backbone, config.model, OF_PRESET[preset]))
+    assert round((counted + sum(differences)) / 1e6, 2) == published
 
 
 @pytest.mark.parametrize(("task", "preset"), [(task, preset) for task, actual in PARK2024.items() for preset in actual])

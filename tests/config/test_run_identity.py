@@ -118,9 +118,9 @@ def test_a_model_in_a_folder_has_a_run_folder_by_its_name() -> None:
 
 def test_a_decoder_of_its_own_counts() -> None:
     softmax = "attnlab.attention.softmax.SoftmaxAttention"
-    separate = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")
+    decoder_tag = tag(f"model.decoder=[{{share: 1.0, attention: {{_target_: {softmax}}}}}]")
     both = tag(f"model.encoder.0.attention._target_={softmax}", "model.ortho.weight=0.02")
-    assert separate == f"decoder.0.attention._target_={softmax}"
+    assert decoder_tag == f"decoder.0.attention._target_={softmax}"
     assert both == f"ortho.weight=0.02,encoder.0.attention._target_={softmax}"
 
 

@@ -54,10 +54,10 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any],
     with server() as arrived, monkeypatch.context() as around:
         there = {"WANDB_BASE_URL": arrived.url, "WANDB_API_KEY": "a" * 40, "WANDB_SWEEP_ID": "sweep123"}
         # set by the agent, and taken back here
-        separate = dict.fromkeys(("WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_DIR"), "")
-        for name, value in (there | separate).items():
+        emptied = dict.fromkeys(("WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_DIR"), "")
+        for name, value in (there | emptied).items():
             around.setenv(name, value)
-        for name in separate:
+        for name in emptied:
             del os.environ[name]
         item = Agent(None, multiprocessing.Queue(), sweep_id="sweep123", count=1)
         item._report_interval = 0

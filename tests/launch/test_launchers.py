@@ -179,8 +179,8 @@ def test_jobs_run_in_processes_without_being_asked(tmp_path: Path) -> None:
     assert alone.returncode == 0, alone.stderr
     other = folder_of(tmp_path / "alone", *small, "model=linear", "seed=2")
     for name in ("metrics.csv", "config.yaml"):
-        item, two = ((folder / name).read_text() for folder in (files[2].parent, other))
-        assert item == two.replace(str(tmp_path / "alone"), str(tmp_path)), name
+        in_sweep, by_itself = ((folder / name).read_text() for folder in (files[2].parent, other))
+        assert in_sweep == by_itself.replace(str(tmp_path / "alone"), str(tmp_path)), name
 
 
 @pytest.mark.slow

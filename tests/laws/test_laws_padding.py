@@ -62,11 +62,11 @@ def test_rows_of_different_length_do_not_meet(case: Case, mode: str) -> None:
             continue
         queries = slice(0, length if memory is None else 5)
         alone = source[b : b + 1, :length].detach().requires_grad_()
-        separate = alone if memory is None else x[b : b + 1].detach().requires_grad_()
-        out_alone, _ = apply(attention, mode, separate, alone, None)
+        query_source = alone if memory is None else x[b : b + 1].detach().requires_grad_()
+        out_alone, _ = apply(attention, mode, query_source, alone, None)
         torch.testing.assert_close(out[b, queries], out_alone[0], rtol=TOLERANCE, atol=TOLERANCE)
         loss = (out_alone[0] * weights[b, queries]).sum()
-        more = gradients(loss, attention, x=separate, memory=None if memory is None else alone)
+        more = gradients(loss, attention, x=query_source, memory=None if memory is None else alone)
         for name, gradient in more.items():
             target = expected[name][b, : gradient.shape[1]] if name in ("x", "memory") else expected[name]
             target += gradient[0] if name in ("x", "memory") else gradient

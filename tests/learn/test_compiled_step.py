@@ -188,16 +188,16 @@ def test_nothing_of_a_job_lives_when_the_next_begins(tmp_path: Path, monkeypatch
 
 def test_own_gradients_are_added_to_in_place() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    separate = KeptGradients([used, unused])
+    kept_gradients = KeptGradients([used, unused])
     optimizer = torch.optim.SGD([used, unused])
     foreign = torch.full((2,), 3.0)
     used.grad = foreign
-    separate()
+    kept_gradients()
     kept = used.grad
     assert kept is not foreign and kept.tolist() == [3, 3] and unused.grad is None
     optimizer.zero_grad(set_to_none=False)
     (2 * used).sum().backward()
-    separate()
+    kept_gradients()
     assert used.grad is kept and kept.tolist() == [2, 2] and foreign.tolist() == [3, 3]
 
 

@@ -276,8 +276,8 @@ def test_the_three_rules_equal_naive_loops(model: str) -> None:
         with torch.no_grad():
             actual = sequence_scores(network, batch, limit, END)
         expected = [
-            (separate == target, by_newman[: len(target)] == target, by_csordas[: len(target)] == target)
-            for separate, by_newman, by_csordas, target in zip(free, newman, csordas, targets, strict=True)
+            (freely == target, by_newman[: len(target)] == target, by_csordas[: len(target)] == target)
+            for freely, by_newman, by_csordas, target in zip(free, newman, csordas, targets, strict=True)
         ]
         assert list(zip(*(rule.tolist() for rule in actual.values()), strict=True)) == expected
         kinds |= set(expected)

@@ -60,17 +60,17 @@ def test_what_the_backbone_offers_reaches_a_plugin(name: str, tmp_path: Path, mo
     assert attention.k_norm.kind == ("l1" if name == "ByAttribute" else "none")
     signature = signature_of(node)
     assert signature.can("supports_orthogonality")
-    separate = {"gain", *AttentionOptions.__annotations__}
-    options = separate if name == "WithOptions" else constructor_arguments(LinearAttention).keys()
+    option_names = {"gain", *AttentionOptions.__annotations__}
+    options = option_names if name == "WithOptions" else constructor_arguments(LinearAttention).keys()
     assert signature.arguments.keys() == {"d_model", "n_heads", *options}
 
 
 def test_what_the_backbone_offers_reaches_the_attentions() -> None:
     network = network_of("vanilla", "scan", attention_dropout=0.25, positions="relative")
-    separate = [layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers]
+    self_attentions = [layer.attention for stack in (network.encoder, network.decoder) for layer in stack.layers]
     cross = [layer.cross for layer in network.decoder.layers]
-    assert {attention.dropout for attention in separate + cross} == {0.25}
-    assert all(attention.positions is not None for attention in separate)
+    assert {attention.dropout for attention in self_attentions + cross} == {0.25}
+    assert all(attention.positions is not None for attention in self_attentions)
     assert all(attention.positions is None for attention in cross)
     for model, kind in (("linear_l1", "l1"), ("linear_rms_ortho", "rms"), ("linear", "none")):
         assert {a.k_norm.kind for a in attentions_of(network_of(model, "scan"))} == {kind}

@@ -28,11 +28,11 @@ def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kind_of_a_users_own(tmp_path: Path) -> None:
     folders = Folders(data=tmp_path, cache=tmp_path)
-    separate, plain = (task().prepare(folders).spec for task in (HalvedParity, Parity))
-    network = build_network(backbone_of("vanilla", "flip_flop"), model_of("vanilla"), separate).double().eval()
+    halved, plain = (task().prepare(folders).spec for task in (HalvedParity, Parity))
+    network = build_network(backbone_of("vanilla", "flip_flop"), model_of("vanilla"), halved).double().eval()
     batch = drawn_batch("flip_flop")
     batch.inputs, batch.targets = batch.inputs % 2, batch.targets % 2
-    losses = [kind_of(spec).loss(network, batch)[0].item() for spec in (separate, plain)]
+    losses = [kind_of(spec).loss(network, batch)[0].item() for spec in (halved, plain)]
     assert losses[0] == losses[1] / 2
 
 

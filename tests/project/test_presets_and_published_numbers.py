@@ -156,8 +156,8 @@ def metric_exists(metric: str, task: str) -> bool:
     of_attentions = re.fullmatch(r"val/layer_\d+/(key_norm|value_cosine)", metric)
     if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
         return True
-    separate = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
-    return metric in {f"val/{known}" for known in separate}
+    names = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
+    return metric in {f"val/{known}" for known in names}
 
 
 def test_there_are_presets_and_published_numbers() -> None:

@@ -76,9 +76,9 @@ def test_the_wheel_holds_every_file_beside_the_code(wheel: Path) -> None:
 
 def test_the_installed_commands_work_outside_the_repository(installed: Path, tmp_path: Path) -> None:
     """They train with a model of one's own, report its run, and name themselves in messages."""
-    separate = tmp_path / "conf" / "model"
-    separate.mkdir(parents=True)
-    (separate / "mine.yaml").write_text(OWN_MODEL)
+    folder = tmp_path / "conf" / "model"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(OWN_MODEL)
     trained, reported, wrong, table = _commands(
         *(installed, tmp_path),
         ("attnlab-train", "task=scan", "model=mine", *TINY),

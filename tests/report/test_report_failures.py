@@ -230,9 +230,9 @@ def test_a_report_counts_failures_in_every_file(tmp_path: Path, capsys: pytest.C
         config = compose_config([*words, f"model={model}", "seed=0"])
         config.pop("report")
         for seed, value in enumerate(unary):
-            separate = config | {"seed": seed}
+            changed = config | {"seed": seed}
             metrics = {name("unary"): value, name("binary"): 0.5, name("ternary"): 0.5}
-            folder = a_run(run_folder(separate), separate, metrics=metrics)
+            folder = a_run(run_folder(changed), changed, metrics=metrics)
             rows = [f"{step},val/unary/accuracy,{value if step > 9000 else 0.49}" for step in range(2000, 20001, 2000)]
             (folder / "metrics.csv").write_text("\n".join(["step,name,value", *rows]) + "\n")
     out = tmp_path / "out"

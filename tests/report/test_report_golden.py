@@ -33,14 +33,14 @@ def write_clevr() -> list[str]:
         config = compose_config([*words, f"model={model}", "seed=0"])
         config.pop("report")
         for seed, value in enumerate(values):
-            separate, state = config | {"seed": seed}, "failed" if value is None else "finished"
+            changed, state = config | {"seed": seed}, "failed" if value is None else "finished"
             status = {"reason": "NonFiniteLoss: step 12"} if model == "vanilla" else {"reason": "OutOfMemoryError: _"}
             metrics = {
                 f"test_paper_rule/{name}/accuracy": share for name, share in (("unary", value), ("ternary", 0.5))
             }
             metrics["test_paper_rule/binary/accuracy"] = 0.25 + 0.1 * seed
             known = {"metrics": metrics, "counts": {"test_paper_rule": 2000}} if value is not None else {}
-            run = a_run(run_folder(separate), separate, state=state, status=status, **known)
+            run = a_run(run_folder(changed), changed, state=state, status=status, **known)
             rows = [f"{step},val/unary/accuracy,{value if step > 9000 else 0.49}" for step in range(2000, 20001, 2000)]
             (run / "metrics.csv").write_text("\n".join(["step,name,value", *rows]) + "\n")
     more = ["model=linear,linear_l2_ortho,vanilla", "seed=0,1,2", "report.success.at_least=61"]
@@ -52,13 +52,13 @@ def write_lengths() -> list[str]:
     for model, right in (("linear", 0.2), ("linear_l2", 0.3)):
         config = compose_config([*SMALL_SCAN, f"model={model}"])
         for data, seed in ((1, 0), (1, 1), (2, 0), (2, 2)):
-            separate = config | {"seed": seed, "task": config["task"] | {"data_seed": data}}
+            changed = config | {"seed": seed, "task": config["task"] | {"data_seed": data}}
             whole = right + 0.01 * seed + 0.1 * data
             metrics = {IID: 0.99, OOD: whole, "test/ood/length_2/sequence_accuracy": 0.0}
             metrics["test/ood/length_1/sequence_accuracy"] = whole / 0.6
             scores = {OOD: {"most frequent answer": 0.25, "copying the input": 0.1}}
             more: dict[str, Any] = {"metrics": metrics, "counts": COUNTS, "shortcuts": scores}
-            a_run(Path(f"runs/scan/{model}/data{data}/seed{seed}"), separate, data={"hash": str(data)}, **more)
+            a_run(Path(f"runs/scan/{model}/data{data}/seed{seed}"), changed, data={"hash": str(data)}, **more)
     columns = f"columns={IID},{OOD},parameters"
     return ["runs=runs", columns, "figures=bars"]
 

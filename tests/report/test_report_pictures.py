@@ -76,9 +76,9 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
     linear, mine, late = drawn[0].axes
     assert [axis.get_title() for axis in (linear, mine, late)] == ["linear", "mine", "late"]
     for axis in (linear, mine):
-        separate, oracle = axis.get_lines()
-        assert separate.get_linestyle() == "-" and oracle.get_linestyle() == "--"
-        assert list(separate.get_ydata()) == [100, 50, 25] and set(oracle.get_ydata()) == {90}
+        plain, oracle = axis.get_lines()
+        assert plain.get_linestyle() == "-" and oracle.get_linestyle() == "--"
+        assert list(plain.get_ydata()) == [100, 50, 25] and set(oracle.get_ydata()) == {90}
     assert mine.get_lines()[0].get_color() == STRONG != linear.get_lines()[0].get_color()
     assert "no finished run" in " ".join(late.texts[0].get_text().split())
     assert all(axis.get_legend() is None for axis in drawn[0].axes) and len(drawn[0].legends) == 1

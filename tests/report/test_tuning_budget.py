@@ -20,8 +20,8 @@ def test_failed_and_abandoned_runs_are_counted_with_their_hours(tmp_path: Path) 
         config = compose_config([*SMALL_SCAN, f"model={model}"])
         for rate in rates:
             for seed, (state, status) in enumerate(spent):
-                separate = config | {"optim": config["optim"] | {"lr": rate}, "seed": seed}
-                a_run(place / model / f"lr{rate}" / f"seed{seed}", separate, state=state, status=status, seconds=5400.0)
+                changed = config | {"optim": config["optim"] | {"lr": rate}, "seed": seed}
+                a_run(place / model / f"lr{rate}" / f"seed{seed}", changed, state=state, status=status, seconds=5400.0)
     in_the_table = [look(place / model / "lr0.1" / "seed0") for model in ("linear", "vanilla")]
     linear, vanilla = spent_runs(in_the_table, tmp_path)
     assert (linear.settings, linear.runs, linear.values, linear.untimed) == (2, 8, {"optim.lr": 2}, 4)

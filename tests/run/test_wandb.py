@@ -136,16 +136,16 @@ def test_an_id_that_is_none_removes_nothing(text: str, tmp_path: Path, monkeypat
 def test_an_id_that_was_copied_from_another_run_is_drawn_anew(tmp_path: Path) -> None:
     """The history of the other run stays; a restarted run keeps its id."""
     root, options = tmp_path / "runs", LoggerOptions(name="wandb_offline")
-    item, two = (root / "scan" / f"seed{seed}" for seed in (0, 1))
-    for folder in (item, two):
+    first, second = (root / "scan" / f"seed{seed}" for seed in (0, 1))
+    for folder in (first, second):
         folder.mkdir(parents=True)
-    open_run(item, root, options).finish()
-    shutil.copy(item / "wandb_id.txt", two)
-    open_run(two, root, options).finish()
-    ids = [(folder / "wandb_id.txt").read_text() for folder in (item, two)]
+    open_run(first, root, options).finish()
+    shutil.copy(first / "wandb_id.txt", second)
+    open_run(second, root, options).finish()
+    ids = [(folder / "wandb_id.txt").read_text() for folder in (first, second)]
     assert ids[0] != ids[1]
-    open_run(item, root, options).finish()
-    assert (item / "wandb_id.txt").read_text() == ids[0]
+    open_run(first, root, options).finish()
+    assert (first / "wandb_id.txt").read_text() == ids[0]
     assert sorted(folder.name[-8:] for folder in (root / "wandb").glob("offline-run-*")) == sorted(ids)
 
 
@@ -236,11 +236,11 @@ def test_temporary_folders_do_not_stay_after_a_kill(tmp_path: Path) -> None:
     words, there = [sys.executable, "-c", code, str(tmp_path)], os.environ | {"TMPDIR": str(temporary)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     processes = []
-    for separate in (1, 2, 2):
+    for folders in (1, 2, 2):
         processes.append(subprocess.Popen(words, env=there, **pipes))
         assert processes[-1].stdout.readline() == b"there\n"
-        assert len(list((tmp_path / "wandb").iterdir())) == separate and not list(temporary.iterdir())
-        if separate == 2:
+        assert len(list((tmp_path / "wandb").iterdir())) == folders and not list(temporary.iterdir())
+        if folders == 2:
             processes[-1].kill()
             processes[-1].communicate()
     processes[0].communicate()

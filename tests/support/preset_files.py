@@ -24,12 +24,12 @@ def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def text_of(name: str) -> dict[str, Any]:
     """A preset merged with the experiments of its defaults list; interpolations stay text."""
-    separate = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
-    parents = [entry for entry in separate.get("defaults", []) if isinstance(entry, str)]
+    preset = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
+    parents = [entry for entry in preset.get("defaults", []) if isinstance(entry, str)]
     collected: dict[str, Any] = {}
     for parent in (entry.removeprefix("/experiment/") for entry in parents if entry.startswith("/experiment/")):
         collected = merged(collected, text_of(parent))
-    return merged(collected, separate)
+    return merged(collected, preset)
 
 
 def presets_with_reports(folder: str = "") -> list[str]:

@@ -162,12 +162,12 @@ def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> N
     monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
 
 
-def assert_same_run(item: Path, two: Path) -> None:
-    assert (item / "metrics.csv").read_text() == (two / "metrics.csv").read_text()
-    results = [json.loads((folder / "result.json").read_text()) for folder in (item, two)]
+def assert_same_run(first_run: Path, second_run: Path) -> None:
+    assert (first_run / "metrics.csv").read_text() == (second_run / "metrics.csv").read_text()
+    results = [json.loads((folder / "result.json").read_text()) for folder in (first_run, second_run)]
     for key in ("metrics", "counts", "selection", "data"):
         assert results[0][key] == results[1][key], key
-    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (item, two))
+    first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (first_run, second_run))
     assert first["global_step"] == second["global_step"] == 40
     for name, weight in first["state_dict"].items():
         assert torch.equal(weight, second["state_dict"][name]), name

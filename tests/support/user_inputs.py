@@ -74,10 +74,10 @@ def require_true_predictions(run: Run, subset: str) -> None:
     most = len(part) if hasattr(part, "answers") else 1 if name in ("wikitext103", "wikitext2") else 4
     numbers = np.arange(min(most, len(part)))
     written = [WRITTEN[name](run, part, number) for number in numbers.tolist()]
-    read, separate = run.task.encode_inputs(run.data, written), _masked(run, part.batch(numbers))
+    read, stored = run.task.encode_inputs(run.data, written), _masked(run, part.batch(numbers))
     for field in ("inputs", "input_lengths", "lengths", "others", "images", "questions", "scored"):
-        if hasattr(separate, field) and (field != "scored" or run.data.spec.mask_id):
-            assert getattr(read, field).tolist() == getattr(separate, field).tolist(), field
+        if hasattr(stored, field) and (field != "scored" or run.data.spec.mask_id):
+            assert getattr(read, field).tolist() == getattr(stored, field).tolist(), field
     with pytest.raises(InputError, match=r"^input 1( is int; expected a|: the picture is int64 of shape)"):
         run.predict([written[0], 3])
     predicted = run.predict(written)

@@ -86,7 +86,7 @@ def test_subsets_follow_the_batches(small: Folders) -> None:
     assert {name: len(subset) for name, subset in prepared.subsets.items()} == {"train": 27, "val": 3, "test": 6}
     batches = [pictures(seed, 6) for seed in range(6)]
     images = to_grey(np.concatenate([pixels for pixels, _ in batches]))
-    labels = [label for _, separate in batches for label in separate]
+    labels = [label for _, of_batch in batches for label in of_batch]
     for name, rows in (("train", slice(0, 27)), ("val", slice(27, 30)), ("test", slice(30, 36))):
         batch = prepared.subsets[name].batch(np.arange(len(prepared.subsets[name])))
         np.testing.assert_array_equal(batch.inputs.numpy(), images[rows].reshape(-1, 1024))

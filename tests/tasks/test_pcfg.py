@@ -420,8 +420,8 @@ def test_the_yaml_and_its_options() -> None:
 
 def vars_of_default() -> dict[str, object]:
     task = Pcfg()
-    separate = ("split", "substitutivity", "overgeneralisation", "data_seed")
-    keys = (*separate, "validation_share", "validation_by", "end_token")
+    of_task = ("split", "substitutivity", "overgeneralisation", "data_seed")
+    keys = (*of_task, "validation_share", "validation_by", "end_token")
     return {key: getattr(task, key) for key in keys}
 
 

@@ -85,9 +85,9 @@ def test_loss_and_scores_are_over_positions_with_a_target(tmp_path: Path, causal
         targets = torch.from_numpy(part.targets[number].astype(np.int64)) - 1
         kept = targets >= 0
         assert not kept[0] and kept[1:].all()
-        separate = logits[number, : len(targets)][kept]
-        losses.append(F.cross_entropy(separate, targets[kept], reduction="none"))
-        right.append(separate.argmax(-1) == targets[kept])
+        of_example = logits[number, : len(targets)][kept]
+        losses.append(F.cross_entropy(of_example, targets[kept], reduction="none"))
+        right.append(of_example.argmax(-1) == targets[kept])
     loss, penalty = kind.loss(network, batch)
     torch.testing.assert_close(loss, torch.cat(losses).mean(), rtol=1e-6, atol=1e-6)
     assert penalty == 0 and batch.counts.tolist() == list(map(len, losses))

@@ -380,9 +380,9 @@ def test_the_same_text_gives_the_same_data(folders: Folders, tmp_path: Path) -> 
     write(folders.data)
     for options in ({}, {"tokens": "byte_pairs", "vocabulary_size": 275}):
         other = Folders(data=folders.data, cache=tmp_path / "other")
-        item, two = (Wikitext103(**options).prepare(place_) for place_ in (folders, other))
-        assert item.data_hash() == two.data_hash()
-        assert item.subsets["train"].identities() == two.subsets["train"].identities()
+        first, second = (Wikitext103(**options).prepare(place_) for place_ in (folders, other))
+        assert first.data_hash() == second.data_hash()
+        assert first.subsets["train"].identities() == second.subsets["train"].identities()
     assert Wikitext103(length=7).prepare(folders).data_hash() != Wikitext103(length=8).prepare(folders).data_hash()
 
 
