@@ -39,6 +39,11 @@ def test_keys_with_dashes_are_keys() -> None:
         assert without_dashes(word) == word
 
 
+def test_a_plan_reads_experiments_with_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_main(["--experiment=bucketing/*", "--plan"]) == 0
+    assert "bucketing/scan" in capsys.readouterr().out
+
+
 def agent(folder: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], *words: str) -> Arrived:
     """Let wandb's own agent start one run; what its server got."""
     sweep = yaml.safe_load((ROOT / "examples" / "wandb_sweep.yaml").read_text())
