@@ -99,7 +99,9 @@ def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
     params = {"model": "vanilla,linear", "seed": "range(0,3)"}
     assert settings.pop("sweeper")["name"] == "basic"
     assert settings.pop("choices")["experiment"] == "paper/table"
-    assert settings == {"mode": "MULTIRUN", "params": params, "launcher": {"name": "auto", "n_jobs": None}}
+    target = "attnlab.launch.local_processes.Processes"
+    launcher = {"name": "auto", "n_jobs": None, "_target_": target}
+    assert settings == {"mode": "MULTIRUN", "params": params, "launcher": launcher}
 
 
 def test_a_launcher_that_is_named_is_taken(conf: Path) -> None:
@@ -107,9 +109,9 @@ def test_a_launcher_that_is_named_is_taken(conf: Path) -> None:
     for name in ("basic", "joblib"):
         file.write_text(SWEEP.replace("vanilla\n", f"vanilla\n  - override /hydra/launcher: {name}\n", 1))
         assert check_command(["experiment=paper/table"], conf).launcher["name"] == name
-    assert check_command(["experiment=paper/table", "hydra/launcher=basic"], conf).launcher == {"name": "basic"}
+    assert check_command(["experiment=paper/table", "hydra/launcher=basic"], conf).launcher["name"] == "basic"
     number = check_command(["-m", "seed=0,1", "hydra.launcher.n_jobs=3"]).launcher
-    assert number == {"name": "joblib", "n_jobs": 3}
+    assert (number["name"], number["n_jobs"]) == ("joblib", 3)
 
 
 def test_experiments_with_sweeps_are_not_swept_over(conf: Path) -> None:

@@ -13,17 +13,16 @@ import pytest
 from support.small_runs import config_of
 
 from attnlab.config.job_config import JobConfig, job_config
-from attnlab.launch import process_plan as planning
+from attnlab.launch import local_processes
 from attnlab.launch import run_job as job_module
 from attnlab.launch.console_summary import print_sweep
-from attnlab.launch.process_plan import process_plan
+from attnlab.launch.local_processes import Processes
 from attnlab.launch.worker_pool import WorkerPool
 from attnlab.learn.devices.usable_cores import usable_cores
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.run_folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("default_signals")
-AUTO = {"name": "auto", "n_jobs": None}
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def run(out: Path, size: int, *does: str, folder: str = "") -> tuple[int, list[i
     """Exit code of a pool, sorted codes of its tasks, and the process of each task that began."""
     pool = WorkerPool([Job(number, what, out, folder) for number, what in enumerate(does)], size)
     code = pool.run()
-    return code, sorted(pool.codes), [file.read_text() for file in sorted(out.glob("begun*"))]
+    return code, sorted(pool.codes.values()), [file.read_text() for file in sorted(out.glob("begun*"))]
 
 
 def test_few_processes_run_many_jobs(tmp_path: Path) -> None:
@@ -126,12 +125,12 @@ def test_a_signal_to_one_process_stops_its_job_only(tmp_path: Path) -> None:
 def plan(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Plans a sweep on a machine that has so many cores and no GPU."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(planning, "gpu_here", lambda: False)
+    monkeypatch.setattr(local_processes, "gpu_here", lambda: False)
 
-    def make(cores: int, jobs: int, threads: int | None = None, launcher: dict[str, Any] = AUTO) -> Any:
-        monkeypatch.setattr(planning, "usable_cores", lambda: cores)
+    def make(cores: int, jobs: int, threads: int | None = None, n_jobs: int | None = None) -> Any:
+        monkeypatch.setattr(local_processes, "usable_cores", lambda: cores)
         typed = SimpleNamespace(trainer=SimpleNamespace(threads=threads, devices=1, nodes=1))
-        return process_plan(launcher, [SimpleNamespace(typed=typed, folder=number) for number in range(jobs)])
+        return Processes(n_jobs).process_plan([SimpleNamespace(typed=typed, folder=number) for number in range(jobs)])
 
     return make
 
@@ -149,20 +148,19 @@ def test_a_sweep_takes_a_process_for_each_core(plan: Callable[..., Any], monkeyp
     assert (plan(8, 12, threads=2).processes, plan(8, 12, threads=2).per_job) == (4, (2, 2))
     monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
     assert (plan(8, 12).processes, plan(8, 12).threads, plan(8, 12).per_job) == (2, None, (4, 4))
-    assert plan(8, 12, launcher={"name": "basic"}) is None
-    monkeypatch.setattr(planning, "gpu_here", lambda: True)
+    monkeypatch.setattr(local_processes, "gpu_here", lambda: True)
     assert plan(8, 12) is None
 
 
 def test_more_processes_than_cores_are_started_with_a_note(plan: Callable[..., Any]) -> None:
-    requested = plan(2, 12, launcher={"name": "joblib", "n_jobs": 5})
+    requested = plan(2, 12, n_jobs=5)
     assert (requested.processes, requested.threads) == (5, 1)
     assert requested.line(12).startswith(
         "note: 5 processes with 1 thread each share 2 cores, which is no faster than 2"
     )
-    assert requested.line(2) == "" == plan(2, 12, launcher={"name": "joblib", "n_jobs": -1}).line(12)
-    assert plan(4, 12, launcher={"name": "joblib", "n_jobs": -2}).processes == 3
-    assert plan(2, 12, launcher={"name": "joblib", "n_jobs": 1}) is None
+    assert requested.line(2) == "" == plan(2, 12, n_jobs=-1).line(12)
+    assert plan(4, 12, n_jobs=-2).processes == 3
+    assert plan(2, 12, n_jobs=1) is None
 
 
 def test_limits_of_a_container_are_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

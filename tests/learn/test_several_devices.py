@@ -24,7 +24,7 @@ from support.tiny_data import TINY
 from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import TrainerOptions
-from attnlab.launch.process_plan import joblib_problems, process_plan
+from attnlab.launch.local_processes import Processes
 from attnlab.launch.rank_processes import MODULE, RankProcesses
 from attnlab.learn.devices import process_group
 from attnlab.learn.devices.process_group import Ranks, require_same_job, require_same_start
@@ -472,8 +472,8 @@ def test_the_first_machine_of_a_list() -> None:
 
 def test_jobs_on_several_devices_are_not_run_at_once(tmp_path: Path) -> None:
     jobs = [job_config(raw_of(tmp_path, *SCAN, f"seed={seed}", **TWO)) for seed in (0, 1)]
-    assert process_plan({"name": "auto"}, jobs) is None
-    [problem] = joblib_problems({"name": "joblib", "n_jobs": 2}, jobs)
+    assert Processes().process_plan(jobs) is None
+    [problem] = Processes(2).problems(jobs)
     assert problem.startswith("hydra/launcher=joblib: ")
 
 

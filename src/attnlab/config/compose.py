@@ -11,7 +11,13 @@ from attnlab.config.conf_files import cached_per_folder, join_search_path, plain
 from attnlab.config.shipped_files import CONF
 from attnlab.config.validation.launcher_options import chosen_launcher, register
 
-NO_SETTINGS: dict[str, Any] = {"mode": None, "params": {}, "launcher": {"name": "basic"}, "sweeper": {}, "choices": {}}
+NO_SETTINGS: dict[str, Any] = {
+    "mode": None,
+    "params": {},
+    "launcher": chosen_launcher("basic", {}),
+    "sweeper": {},
+    "choices": {},
+}
 """Hydra's settings of a command line that does not compose"""
 
 

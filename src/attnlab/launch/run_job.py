@@ -205,10 +205,10 @@ class JobTask:
         return replace(self.job, typed=replace(self.job.typed, trainer=trainer))
 
 
-def job_tasks(command: Command, threads: int | None = None, beside: bool = False) -> list[JobTask]:
-    """The jobs of a sweep, to be run in some process; threads and beside: as in `JobTask`."""
+def job_tasks(command: Command) -> list[JobTask]:
+    """The jobs of a sweep."""
     return [
-        JobTask(job, f"[{number}/{len(command.jobs)}]", name, threads, beside)
+        JobTask(job, f"[{number}/{len(command.jobs)}]", name)
         for number, (job, name) in enumerate(zip(command.jobs, command.names, strict=True), start=1)
     ]
 

@@ -3,8 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
@@ -14,10 +12,7 @@ from attnlab.config.message_text import counted, listed, table_console
 from attnlab.config.run_identity import identity, tag_parts
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import Command
-from attnlab.config.validation.launcher_options import SLURM
-from attnlab.launch.cluster.queued_runs import queued_job
-from attnlab.launch.cluster.slurm_commands import SlurmError, held_jobs
-from attnlab.launch.cluster.submission import SlurmSubmission
+from attnlab.launch.launcher import make_launcher
 from attnlab.launch.measured_steps import StepTime, measured_step
 from attnlab.launch.run_job import JobTask, job_tasks
 from attnlab.run.run_folder import RunError, RunFolder, is_finished
@@ -64,23 +59,19 @@ def print_plan(commands: Mapping[str, Command]) -> int:
     runs = [plan for experiment in plans.values() for plan in experiment]
     done = len(seen) - len(runs)
     (command, *others) = commands.values()
-    how = f", hydra/launcher={_launcher(command)['name']}" if command.multirun and not others else ""
+    how = f", hydra/launcher={command.launcher['name']}" if command.multirun and not others else ""
     print(f"{counted(len(seen), 'run')}, {done:,} finished; {len(runs):,} to train{how}")
     if runs:
         names = None if not others else {id(plan): name for name in plans for plan in plans[name]}
         table_console().print(_table(runs, names))
         print("\n".join(_hours(runs)))
-    if runs and not others:
-        print("".join(f"{line}\n" for line in _on_slurm(_launcher(command), [plan.task for plan in runs])), end="")
+    if runs and command.multirun and not others:
+        for line in make_launcher(command.launcher).plan([plan.task for plan in runs]):
+            print(line)
     if others and (without := [name for name, left in plans.items() if not left]):
         print(f"nothing left of {listed(without, most=8)}: finished, or of an experiment named before")
     print("nothing was started: this is a plan")
     return 0
-
-
-def _launcher(command: Command) -> Mapping[str, Any]:
-    # One run is trained by this process, whatever the launcher.
-    return command.launcher if command.multirun else {"name": "basic"}
 
 
 def _planned(command: Command, seen: set[str]) -> list[PlannedRun]:
@@ -193,30 +184,3 @@ def _hours(plans: Sequence[PlannedRun]) -> list[str]:
     if any(plan.steps is None for plan in plans):
         lines.append("runs with train.max_epochs have no hours: their steps are known after the data is read")
     return lines
-
-
-def _on_slurm(launcher: Mapping[str, Any], tasks: Sequence[JobTask]) -> list[str]:
-    """Arrays and resources of the jobs on Slurm."""
-    if launcher["name"] != SLURM:
-        return []
-    try:
-        submission, held = SlurmSubmission(launcher, Path()), held_jobs()
-    except SlurmError as error:
-        return [f"note: partitions and limits are not known here: {error}"]
-    missing = [task for task in tasks if not queued_job(task.folder, submission.cluster, held)]
-    queued, tasks = len(tasks) - len(missing), missing
-    waiting = [f"{counted(queued, 'run')} in the queue already"] if queued else []
-    if not tasks:
-        return waiting
-    arrays = submission.arrays(tasks)
-    size = f"{counted(len(tasks), 'task')} in {counted(len(arrays), 'array')} of at most {submission.most:,} tasks"
-    wanted = [submission.parameters(array[0]) for array in arrays]
-    shown = [
-        ", ".join(f"{key}={value}" for key, value in resources.items() if key != "job_name") for resources in wanted
-    ]
-    names = listed(dict.fromkeys(resources["job_name"] for resources in wanted), most=3)
-    sentences = [
-        f"each task asks for {resources}; Slurm checks that when it is submitted" for resources in dict.fromkeys(shown)
-    ]
-    waiting += [note] if (note := submission.gpu_note()) else []
-    return [*waiting, f"on Slurm: {size}, {names}", *sentences]

@@ -24,7 +24,7 @@ from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.sweep import Command, check_command
 from attnlab.config.validation.search import CHOSEN
-from attnlab.launch.process_plan import joblib_problems
+from attnlab.launch.launcher import make_launcher
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.devices.rank_layout import started_layout
 from attnlab.run.warm_start import from_run_problems
@@ -63,7 +63,7 @@ def _unfit(checked: Command, needs_runs: bool = True) -> list[Problem]:
         text = f": {place.starter} started {place.world} processes, and each would choose jobs of its own"
         advice = "; start one, which starts the others (trainer.devices)"
         problems.append(Problem(CHOSEN, text + advice))
-    return problems + joblib_problems(checked.launcher, checked.jobs) if checked.multirun else problems
+    return problems + make_launcher(checked.launcher).problems(checked.jobs) if checked.multirun else problems
 
 
 def _shown_text(command: Command, shown: str, package: str) -> str:
@@ -115,13 +115,13 @@ def _plan(argv: Sequence[str]) -> int:
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
-    from attnlab.launch.run_jobs import Jobs
+    from attnlab.launch.run_jobs import run_jobs
 
     if command.search is not None:
         from attnlab.launch.search_jobs import run_search
 
         return run_search(command, command.search, argv)
-    return Jobs(command).run()
+    return run_jobs(command)
 
 
 def _print_notes(command: Command) -> None:

@@ -33,12 +33,12 @@ class WorkerPool:
             process sees all of them.
 
     Attributes:
-        codes: exit codes of the tasks that have ended.
+        codes: exit codes of the tasks that have ended, by their labels.
     """
 
     def __init__(self, tasks: Sequence[JobTask], size: int, gpus: Sequence[str] = ()) -> None:
         self.waiting, self.size = list(tasks), min(size, len(tasks))
-        self.codes: list[int] = []
+        self.codes: dict[str, int] = {}
         self.idle: list[Connection] = []
         self.busy: dict[Connection, JobTask] = {}
         self.workers: dict[Connection, Any] = {}
@@ -113,7 +113,7 @@ class WorkerPool:
                 self._end(line)
             else:
                 self.idle.append(line)
-        self.codes.append(code)
+        self.codes[task.label] = code
 
     def _lost_text(self, task: JobTask, code: int) -> str:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone, with exit code {code}"

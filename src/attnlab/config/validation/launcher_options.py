@@ -1,4 +1,4 @@
-"""Launchers that run the jobs of a sweep, and their options; `attnlab.launch.run_jobs` runs the jobs.
+"""Launchers that run the jobs of a sweep, their options and their classes (`attnlab.launch.launcher`).
 
 `joblib` and `submitit_slurm` are Hydra's names. Hydra's plugins for them, which compose every job again in its process,
 are not used, nor is joblib. The options of Slurm have the names and meanings of Hydra's plugin for submitit and of
@@ -65,6 +65,7 @@ class SlurmConf:
     """any other option of sbatch, such as {reservation: course}"""
     job_name: str | None = None
     """null = attnlab-<task>-<model>"""
+    _target_: str = "attnlab.launch.cluster.run_on_cluster.SlurmLauncher"
 
 
 def requested_gpus(launcher: Mapping[str, Any]) -> int | None:
@@ -89,6 +90,7 @@ class AutoLauncherConf:
 
     n_jobs: int | None = None
     """a number chooses joblib, on every machine"""
+    _target_: str = "attnlab.launch.local_processes.Processes"
 
 
 @dataclass
@@ -97,11 +99,13 @@ class JoblibLauncherConf:
 
     n_jobs: int = -1
     """number of processes; -1 = one for each core, -2 = one less, and so on"""
+    _target_: str = "attnlab.launch.local_processes.Processes"
 
 
 NODES: Mapping[str, Any] = {DEFAULT: AutoLauncherConf, "joblib": JoblibLauncherConf, SLURM: SlurmConf}
 """options of every launcher by its name; `basic` is Hydra's own, without options"""
 LAUNCHERS = ("basic", *NODES)
+_BASIC = "attnlab.launch.local_processes.OneAfterAnother"
 
 
 @cache
@@ -122,6 +126,8 @@ def register() -> None:
 
 
 def chosen_launcher(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Name and options of a launcher; `auto` with a number of processes means `joblib`."""
-    values = {key: value for key, value in options.items() if key != "_target_"}
-    return {"name": "joblib" if name == DEFAULT and values.get("n_jobs") is not None else name, **values}
+    """Name, class and options of a launcher; `auto` with a number of processes means `joblib`."""
+    if name == "basic":
+        # Hydra's own class is there for searches.
+        return {"name": name, "_target_": _BASIC}
+    return {"name": "joblib" if name == DEFAULT and options.get("n_jobs") is not None else name, **options}

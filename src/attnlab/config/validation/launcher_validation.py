@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -62,8 +63,6 @@ def launcher_problems(launcher: Mapping[str, Any]) -> list[Problem]:
 
 def _options_by_name(group: str) -> dict[str, list[str]]:
     """The options of every installed launcher or sweeper."""
-    from hydra.core.config_store import ConfigStore
-
     store = ConfigStore.instance()
     files = [file for file in store.list(group) if file.endswith(".yaml")]
     nodes = {file.removesuffix(".yaml"): store.load(f"{group}/{file}").node for file in files}
@@ -113,8 +112,9 @@ def _choice_problem(item: Item, conf: Path) -> Problem | None:
     if item.key == SWEEPERS:
         return sweeper_problem(item, choices)
     if item.key == GROUP:
-        # plugins of Hydra may have registered others
-        choices = [name for name in LAUNCHERS if name in choices]
+        # Others of the store are plugins of Hydra; a user's own is a file.
+        store = ConfigStore.instance().list(GROUP)
+        choices = [*LAUNCHERS, *(name for name in choices if f"{name}.yaml" not in store)]
     if item.values and item.values[0] in choices:
         return None
     if item.key == GROUP and "submitit_local" in item.values:

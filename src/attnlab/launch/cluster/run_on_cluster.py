@@ -1,51 +1,73 @@
 """Runs the jobs of a sweep on Slurm: submits what is neither finished nor in the queue, and waits for all of it."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.message_text import counted, short_path
+from attnlab.config.command_line.command_frame import FAILED
+from attnlab.config.message_text import counted, listed, short_path
 from attnlab.config.problem import UserError
 from attnlab.launch.cluster.queued_runs import queued_job
-from attnlab.launch.cluster.slurm_commands import cancel_command, held_jobs
+from attnlab.launch.cluster.slurm_commands import SlurmError, cancel_command, held_jobs
 from attnlab.launch.cluster.submission import SlurmSubmission, sweep_folder
 from attnlab.launch.cluster.wait_for_jobs import Awaited, wait_for_jobs
+from attnlab.launch.launcher import Launcher
 from attnlab.launch.run_job import JobTask, exit_code, say
 from attnlab.learn.stop_signals import Stopped, StopRequest
 from attnlab.run.run_folder import RunError, RunFolder, is_finished, require_writable
 from attnlab.run.run_lock import acquired_lock, is_locked, private_locks
 
 
-def run_on_cluster(tasks: Sequence[JobTask], launcher: Mapping[str, Any], runs: str) -> None:
-    """Submit jobs and wait until Slurm holds none of them any more.
+class SlurmLauncher(Launcher):
+    """Jobs in the queue of Slurm; options: `launcher_options.SlurmConf`.
 
-    Args:
-        launcher: name and options of the launcher.
-        runs: folder of the runs (`paths.runs`).
-
-    Raises:
-        SlurmError: there is no Slurm, or it refuses the jobs.
-        SystemExit: a signal ended the waiting; submitted jobs go on.
+    Its errors are `SlurmError`: there is no Slurm, or it refuses the jobs. After a signal, submitted jobs go on.
     """
-    folder = sweep_folder(launcher, runs)
-    submission = SlurmSubmission(launcher, folder)
-    _note_private_locks(Path(runs))
-    awaited: list[Awaited] = []
-    stop = StopRequest()
-    try:
-        with stop.listening():
-            # Of two commands that begin at once, the second finds the jobs of the first.
-            with _submission_lock(Path(runs)):
-                if note := submission.gpu_note():
-                    print(note, file=sys.stderr)
-                missing = _sorted_out(tasks, submission.cluster, awaited, submission.options)
-                _submit(missing, submission, awaited, stop)
-            wait_for_jobs(awaited)
-    except Stopped as stopped:
-        print(f"\n{_left_behind(awaited, stop.deferred)}", file=sys.stderr)
-        raise SystemExit(128 + stopped.signum) from None
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def run(self, tasks: Sequence[JobTask]) -> list[int]:
+        runs = Path(tasks[0].job.typed.paths.runs)
+        submission = SlurmSubmission(self.options, sweep_folder(self.options, runs))
+        _note_private_locks(runs)
+        awaited: list[Awaited] = []
+        stop = StopRequest()
+        try:
+            with stop.listening():
+                # Of two commands that begin at once, the second finds the jobs of the first.
+                with _submission_lock(runs):
+                    if note := submission.gpu_note():
+                        print(note, file=sys.stderr)
+                    missing = _sorted_out(tasks, submission.cluster, awaited, submission.options)
+                    _submit(missing, submission, awaited, stop)
+                wait_for_jobs(awaited)
+        except Stopped as stopped:
+            print(f"\n{_left_behind(awaited, stop.deferred)}", file=sys.stderr)
+            raise SystemExit(128 + stopped.signum) from None
+        return [0 if is_finished(task.job) else FAILED for task in tasks]
+
+    def plan(self, tasks: Sequence[JobTask]) -> list[str]:
+        """Arrays and resources of the jobs."""
+        try:
+            submission, held = SlurmSubmission(self.options, Path()), held_jobs()
+        except SlurmError as error:
+            return [f"note: partitions and limits are not known here: {error}"]
+        missing = [task for task in tasks if not queued_job(task.folder, submission.cluster, held)]
+        queued = len(tasks) - len(missing)
+        lines = [f"{counted(queued, 'run')} in the queue already"] if queued else []
+        if not missing:
+            return lines
+        arrays = submission.arrays(missing)
+        parts = counted(len(missing), "task"), counted(len(arrays), "array")
+        resources = [submission.parameters(array[0]) for array in arrays]
+        names = listed(dict.fromkeys(wanted.pop("job_name") for wanted in resources), most=3)
+        shown = dict.fromkeys(", ".join(f"{key}={value}" for key, value in wanted.items()) for wanted in resources)
+        lines += [note] if (note := submission.gpu_note()) else []
+        lines.append(f"on Slurm: {parts[0]} in {parts[1]} of at most {submission.most:,} tasks, {names}")
+        return lines + [f"each task asks for {text}; Slurm checks that when it is submitted" for text in shown]
 
 
 @contextmanager

@@ -30,14 +30,14 @@ MEMORY_GB = 8
 """for a process: runs of all tasks on a CPU took 0.4 to 1.8 GB (experiments/measured/tasks), CUDA takes a few more"""
 _RENAMED = ("timeout_min", "mem_gb")
 """options that submitit's executor knows by other names"""
-_NOT_OF_SLURM = ("name", "submitit_folder", "max_num_timeout", "additional_parameters")
+_NOT_OF_SLURM = ("submitit_folder", "max_num_timeout", "additional_parameters")
 _NO_RESOURCES = ("job_name", "signal_delay_s", "array_parallelism", "comment", "mail_user", "mail_type", "setup")
 
 
-def sweep_folder(launcher: Mapping[str, Any], runs: str) -> Path:
+def sweep_folder(launcher: Mapping[str, Any], runs: Path) -> Path:
     """Folder of logs and submitted jobs of a sweep."""
     folder = launcher["submitit_folder"]
-    return Path(folder).expanduser() if folder else Path(runs) / ".sweeps" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    return Path(folder).expanduser() if folder else runs / ".sweeps" / time.strftime("%Y-%m-%d_%H-%M-%S")
 
 
 def job_name(task: JobTask) -> str:
@@ -50,7 +50,7 @@ class SlurmSubmission:
     """Submission to Slurm: an array for every task and model, or several where it would be larger than Slurm allows.
 
     Args:
-        launcher: name and options of the launcher.
+        launcher: its options.
         folder: of `sweep_folder`.
 
     Raises:
