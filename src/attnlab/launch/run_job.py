@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import traceback
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from attnlab.config.message_text import short_path
 from attnlab.config.problem import UserError
 from attnlab.config.sweep import Command
 from attnlab.config.wandb_agent import agent_run_id, offline_note
-from attnlab.launch.rank_processes import other_ranks
+from attnlab.launch.rank_processes import run_ranks
 from attnlab.launch.visible_gpus import gpus_here
 from attnlab.learn.devices.rank_layout import (
+    AGENT,
     EndedElsewhere,
     RankError,
     RankLayout,
@@ -60,9 +61,9 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
                 print(start_line(job), file=sys.stderr, flush=True)
             with stop.listening():
                 layout = layout_of(job.typed.trainer, os.environ, gpus_here)
-                result, shown = _train(job, stop, layout, label)
+                result, shown = _train(job, stop, layout, label, name)
     except (Exception, Stopped) as error:
-        code = exit_code(error, f"{label} {name}".strip() or short_path(job.folder))
+        code = _code_in_process(error, place, f"{label} {name}".strip() or short_path(job.folder))
         end_if_left_open(code)
         stop.pass_on()
         return code
@@ -73,20 +74,33 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
     return 0
 
 
-def _train(
-    job: JobConfig, stop: StopRequest, layout: RankLayout, label: str = ""
-) -> tuple[dict[str, Any] | None, bool]:
-    """Train a run as one of its processes; the first one starts the others where no torchrun or srun has."""
-    with ExitStack() as opened:
-        processes, listening = None, None
-        if layout.world > 1 and not layout.starter:
-            layout, processes, listening = opened.enter_context(other_ranks(job, layout))
-        with stop.after_block():
-            from attnlab.learn.devices.process_group import opened_ranks
-            from attnlab.run.train_run import train_run
+def _code_in_process(error: BaseException, place: RankLayout | None, name: str) -> int:
+    """As `exit_code`; a process of several prints nothing that another one prints.
 
-        uses_gpu = job.typed.trainer.device != "cpu"
-        ranks = opened.enter_context(opened_ranks(layout, uses_gpu, processes, listening))
+    Under the agent of `rank_processes`, a process that ends because of another one ends without an error, so that the
+    agent names the other one.
+    """
+    by_agent = place is not None and place.starter == AGENT
+    if isinstance(error, EndedElsewhere):
+        return 0 if by_agent else error.code
+    if isinstance(error, Stopped) and place is not None and (by_agent or place.rank):
+        return 128 + error.signum
+    return exit_code(error, name)
+
+
+def _train(
+    job: JobConfig, stop: StopRequest, layout: RankLayout, label: str = "", name: str = ""
+) -> tuple[dict[str, Any] | None, bool]:
+    """Train a run as one of its processes, or in processes that are started here."""
+    if layout.world > 1 and not layout.starter:
+        run_ranks(run_job, job, layout.world, label, name)
+        if (result := recorded_result(job)) is None:
+            raise RankError("its processes have lost each other; repeat the command to go on from the last checkpoint")
+        return result, False
+    with stop.after_block():
+        from attnlab.learn.devices.process_group import opened_ranks
+        from attnlab.run.train_run import train_run
+    with opened_ranks(layout, uses_gpu=job.typed.trainer.device != "cpu") as ranks:
         return train_run(job, stop, label, ranks)
 
 
@@ -107,12 +121,8 @@ def _follow(job: JobConfig, place: RankLayout) -> int:
     try:
         with redirect_stdout(nothing), redirect_stderr(nothing), stop.listening():
             _train(job, stop, layout)
-    except EndedElsewhere as error:
-        code = error.code
-    except Stopped as error:
-        code = 128 + error.signum
-    except Exception as error:
-        code = exit_code(error, f"rank {place.rank} of {short_path(job.folder)}")
+    except (Exception, Stopped) as error:
+        code = _code_in_process(error, place, f"rank {place.rank} of {short_path(job.folder)}")
     end_if_left_open(code)
     if code > 128:
         stop.pass_on()

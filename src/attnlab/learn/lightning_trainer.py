@@ -12,8 +12,7 @@ from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 
 from attnlab.config.schema import Config, steps_of
-from attnlab.learn.devices.process_group import ALONE, Ranks
-from attnlab.learn.devices.rank_layout import RankLayout
+from attnlab.learn.devices.process_group import ALONE, Ranks, cluster_environment
 
 
 def quiet_lightning() -> None:
@@ -21,27 +20,6 @@ def quiet_lightning() -> None:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric|torch\.optim\.lr_scheduler")
-
-
-class RankEnvironment(LightningEnvironment):
-    """The ranks of a run, as Lightning asks for them; it reads no environment variable, and removes none."""
-
-    def __init__(self, layout: RankLayout) -> None:
-        super().__init__()
-        self.layout = layout
-
-    @property
-    def creates_processes_externally(self) -> bool:
-        return True
-
-    def local_rank(self) -> int:
-        return self.layout.local
-
-    def node_rank(self) -> int:
-        return self.layout.rank // self.layout.per_node
-
-    def teardown(self) -> None:
-        pass
 
 
 class RankStrategy(DDPStrategy):
@@ -56,20 +34,13 @@ class RankStrategy(DDPStrategy):
         super().__init__(
             # Lightning takes the entry of the local rank; a process may see its own GPU only.
             parallel_devices=[device] * ranks.layout.per_node,
-            cluster_environment=RankEnvironment(ranks.layout),
+            cluster_environment=cluster_environment(ranks.layout),
             find_unused_parameters=False,
             broadcast_buffers=False,
         )
 
     def _configure_launcher(self) -> None:
         """No launcher: all processes have begun, and it would set the number of CPU threads."""
-
-    @property
-    def world_size(self) -> int:
-        """1: Lightning then leaves stop signals to us (`callbacks.Checkpoint`). It would send a flag of its own by the
-        GPU before every batch, which waits for the GPU, and from a signal handler, which may hang.
-        """
-        return 1
 
 
 def make_trainer(

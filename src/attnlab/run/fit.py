@@ -95,8 +95,6 @@ def common_stop(run: RunContext) -> int | None:
     signum = run.ranks.largest(pending or 0)
     if signum:
         run.stop.heed(signum)
-        # The others end soon, while rank 0 still writes.
-        run.ranks.watch.leave()
     return signum or None
 
 

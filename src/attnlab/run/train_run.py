@@ -95,6 +95,7 @@ def _train(
     try:
         require_distinct_devices(ranks, run.device)
         require_same_start(ranks, run.step, run.prepared.data_hash, folder.path)
+        ranks.limit_waiting()
         if run.step < steps_of(run.config.train):
             ranks.together(run.evaluator.try_longest, stop)
             fit(run)
@@ -104,8 +105,6 @@ def _train(
         result = record_result(run)
         failed = False
     finally:
-        if failed:
-            ranks.watch.leave()
         run.close(failed)
     return result
 

@@ -15,21 +15,28 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
+from lightning_fabric.plugins.environments import ClusterEnvironment
+from pytorch_lightning.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from torch import Tensor
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from attnlab.config.command_line.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
+from attnlab.config.message_text import first_line
 from attnlab.config.problem import UserError
 from attnlab.config.run_identity import unique_text
-from attnlab.learn.devices.rank_layout import ONE_PROCESS, EndedElsewhere, RankError, RankLayout, RankWatch, left_open
+from attnlab.learn.devices.network_interface import GLOO_VARIABLE, address_towards, choose_interface
+from attnlab.learn.devices.rank_layout import AGENT, ONE_PROCESS, EndedElsewhere, RankError, RankLayout, left_open
 from attnlab.learn.stop_signals import Stopped, StopRequest
 
 T = TypeVar("T")
 
 ARRIVAL_SECONDS = 600.0
 """until all processes of a run have begun; their imports may take minutes on a shared file system"""
-LONGEST = timedelta(days=1)
-"""time that a process waits for another, which may prepare data meanwhile; the end of a process is noticed sooner"""
+DATA_SECONDS = 86400.0
+"""that a process waits for another, which may prepare data"""
+ANSWER_SECONDS = 600.0
+"""that a process waits for another once all have their data; a machine that does not answer by then is gone"""
 CLOSE_SECONDS = 10.0
 """that the end of the connections may take after an error"""
 _stores: dict[tuple[str, int], dist.Store] = {}
@@ -46,10 +53,10 @@ class _Outcome(NamedTuple):
 
 
 class Ranks:
-    """The processes of a run, of which this one is number `rank` of `world`; `watch` knows why another has ended."""
+    """The processes of a run, of which this one is number `rank` of `world`."""
 
-    def __init__(self, layout: RankLayout = ONE_PROCESS, watch: RankWatch | None = None) -> None:
-        self.layout, self.watch = layout, watch or RankWatch()
+    def __init__(self, layout: RankLayout = ONE_PROCESS) -> None:
+        self.layout = layout
         self.rank, self.world = layout.rank, layout.world
 
     @property
@@ -109,10 +116,6 @@ class Ranks:
         try:
             result = action()
         except (Exception, Stopped) as error:
-            if self.is_first and not self.layout.starter:
-                # This process ends the others, which may be busy for long.
-                self.watch.leave()
-                raise
             our_error = error
         stop.deferred = True
         outcomes = self.gather(_outcome(our_error, stop.pending()))
@@ -121,12 +124,10 @@ class Ranks:
             # the function has returned: there is no error
             return result  # type: ignore[return-value]
         stop.deferred = False
-        self.watch.leave()
         raise self._common_error(our_error, *failed[0])
 
     def refuse(self, error: UserError) -> NoReturn:
         """End the run on all processes, which have found the same error."""
-        self.watch.leave()
         raise error if self.is_first else EndedElsewhere(FAILED)
 
     def _common_error(self, error: BaseException | None, rank: int, outcome: _Outcome) -> BaseException:
@@ -138,17 +139,23 @@ class Ranks:
             return EndedElsewhere(128 + outcome.signum if outcome.signum else FAILED)
         return Stopped(outcome.signum) if outcome.signum else RankError(f"on rank {rank}: {outcome.error}")
 
+    def limit_waiting(self) -> None:
+        """From now on, another process that does not answer for `ANSWER_SECONDS` is an error (`cause`)."""
+        if self.world > 1:
+            _set_pg_timeout(timedelta(seconds=ANSWER_SECONDS))
+
     def cause(self, error: BaseException) -> BaseException:
-        """The error itself, or where it is a lost connection, the reason why the other process has ended."""
+        """The error itself, or where it is a lost connection, what that means for this process."""
         is_gloo = isinstance(error, RuntimeError) and "gloo" in str(error).lower()
         if self.world == 1 or not (is_gloo or isinstance(error, dist.DistError)):
             return error
-        if not self.is_first:
+        advice = "repeat the command to go on from the last checkpoint"
+        if "timed out" in str(error).lower() and not self.layout.local:
+            silence = f"for {ANSWER_SECONDS / 60:.0f} minutes another process of this run did not answer"
+            return RankError(f"{silence}: its machine or the network may be gone; {advice}")
+        if not self.is_first or self.layout.starter == AGENT:
             return EndedElsewhere(FAILED)
-        return self.watch.fault() or RankError(
-            "another process of this run has ended, and its own message says why; repeat the command to go on from the "
-            "last checkpoint"
-        )
+        return RankError(f"another process of this run has ended, and its own message says why; {advice}")
 
 
 ALONE = Ranks()
@@ -163,30 +170,31 @@ def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
 
 
 @contextmanager
-def opened_ranks(
-    layout: RankLayout, uses_gpu: bool, watch: RankWatch | None = None, listening: int | None = None
-) -> Iterator[Ranks]:
+def opened_ranks(layout: RankLayout, uses_gpu: bool) -> Iterator[Ranks]:
     """The group of the processes of a run, open in this block; `ALONE` for a run in one process.
 
-    Args:
-        listening: file of the socket on which rank 0 listens, if this process started the others.
-
     Raises:
-        RankError: not all processes have come. Stopped: a signal has ended one of them before.
+        RankError: not all processes have come, or they do not reach each other.
     """
     if layout.world == 1:
         yield ALONE
         return
     global _opened  # noqa: PLW0603
     _opened += 1
-    store = _store(layout, listening)
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    # A prefix for each group, since keys of an earlier one may be left; processes that rank 0 starts open one group.
-    prefixed = dist.PrefixStore(f"attnlab/{restart}/{_opened if layout.starter else 1}", store)
-    _await_all(prefixed, layout, watch or RankWatch())
+    # A prefix for each group, since keys of an earlier one may be left.
+    store = dist.PrefixStore(f"attnlab/{restart}/{_opened}", _store(layout))
+    addresses = _addresses(store, layout)
+    interface = choose_interface(addresses, layout.rank) if layout.nodes > 1 else ""
     backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=prefixed, rank=layout.rank, world_size=layout.world, timeout=LONGEST)
-    alone, ranks = True, Ranks(layout, watch)
+    longest = timedelta(seconds=DATA_SECONDS)
+    try:
+        dist.init_process_group(backend, store=store, rank=layout.rank, world_size=layout.world, timeout=longest)
+    except RuntimeError as error:
+        way = f" by the network interface {interface}" if interface else ""
+        advice = f"set {GLOO_VARIABLE} on each machine to the interface that connects them"
+        raise RankError(f"rank {layout.rank} does not reach the others{way}; {advice} ({first_line(error)})") from error
+    alone, ranks = True, Ranks(layout)
     try:
         yield ranks
         alone = False
@@ -215,39 +223,37 @@ def _close_group(may_wait: bool) -> None:
         left_open.set()
 
 
-def _store(layout: RankLayout, listening: int | None) -> dist.Store:
+def cluster_environment(layout: RankLayout) -> ClusterEnvironment:
+    """Lightning's view of the program that started the processes; it requeues no job."""
+    return SLURMEnvironment(auto_requeue=False) if layout.starter == "srun" else TorchElasticEnvironment()
+
+
+def _store(layout: RankLayout) -> dist.Store:
     """The store by which processes find each other: at rank 0, or with torchrun at its agent."""
-    host, port = layout.address
-    arrival = timedelta(seconds=ARRIVAL_SECONDS)
-    if listening is not None:
-        return dist.TCPStore(
-            host,
-            port,
-            is_master=True,
-            wait_for_workers=False,
-            timeout=arrival,
-            master_listen_fd=listening,
-            use_libuv=False,
-        )
+    environment, at_agent = cluster_environment(layout), os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    # One machine needs no name that resolves. Steps of one job may run at the same time.
+    alone = layout.starter == "srun" and layout.nodes == 1
+    host = "127.0.0.1" if alone else environment.main_address
+    port = environment.main_port + (int(os.environ.get("SLURM_STEP_ID", "0")) if layout.starter == "srun" else 0)
     if (host, port) not in _stores:
-        at_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        arrival, is_host = timedelta(seconds=ARRIVAL_SECONDS), layout.rank == 0 and not at_agent
         try:
-            _stores[host, port] = dist.TCPStore(
-                host, port, is_master=layout.rank == 0 and not at_agent, wait_for_workers=False, timeout=arrival
-            )
+            _stores[host, port] = dist.TCPStore(host, port, is_master=is_host, wait_for_workers=False, timeout=arrival)
         except dist.DistError as error:
             raise RankError(f"rank {layout.rank} does not reach rank 0 at {host}:{port}: {error}") from error
     return _stores[host, port]
 
 
-def _await_all(store: dist.Store, layout: RankLayout, watch: RankWatch) -> None:
-    """Wait until all processes have begun; torch itself would wait as long as for data."""
-    names = [f"here/{rank}" for rank in range(layout.world)]
-    store.set(names[layout.rank], "")
+def _addresses(store: dist.Store, layout: RankLayout) -> list[str]:
+    """Wait until all processes have begun; torch itself would wait as long as for data.
+
+    Returns:
+        by rank, the address that each machine has on its way to rank 0.
+    """
+    names = [f"address/{rank}" for rank in range(layout.world)]
+    store.set(names[layout.rank], address_towards(cluster_environment(layout).main_address))
     until = time.monotonic() + ARRIVAL_SECONDS
     while not store.check(names):
-        if (fault := watch.ended()) is not None:
-            raise fault
         if time.monotonic() > until:
             missing = [rank for rank, name in enumerate(names) if not store.check([name])]
             raise RankError(
@@ -255,6 +261,7 @@ def _await_all(store: dist.Store, layout: RankLayout, watch: RankWatch) -> None:
                 f"within {ARRIVAL_SECONDS / 60:.0f} minutes"
             )
         time.sleep(0.05)
+    return [store.get(name).decode() for name in names]
 
 
 def require_same_job(ranks: Ranks, job: JobConfig) -> None:

@@ -1,23 +1,23 @@
 """The processes of one run, from `trainer.devices`, `trainer.nodes` and the program that started them; without torch.
 
-Each process trains on one device and has a number, its rank. `torchrun` and `srun` start all of them and say so in
-environment variables. Without such a program this process is rank 0 and starts the others (`launch.rank_processes`).
+Each process trains on one device and has a number, its rank. `torchrun`, `srun`, or the agent of
+`launch.rank_processes` start all of them and say so in environment variables.
 """
 
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from attnlab.config.problem import UserError
 from attnlab.config.schema import TrainerOptions
 from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 
-Starter = Literal["torchrun", "srun", ""]
-PORTS = range(15000, 25000)
-"""from which the steps of Slurm take one each, by the numbers of job and step"""
+AGENT = "attnlab"
+"""id by which the agent of `launch.rank_processes` names itself to its processes"""
+Starter = Literal["attnlab", "torchrun", "srun", ""]
 
 
 class RankError(UserError):
@@ -40,8 +40,7 @@ class RankLayout:
     world:   number of all processes.
     local:   number of this process on its machine, from 0.
     nodes:   number of machines, with equally many processes each.
-    starter: program that started the processes; empty: rank 0 starts the others.
-    address: machine and port at which rank 0 is reached.
+    starter: program that started the processes; empty: none has yet.
     """
 
     rank: int = 0
@@ -49,7 +48,6 @@ class RankLayout:
     local: int = 0
     nodes: int = 1
     starter: Starter = ""
-    address: tuple[str, int] = ("127.0.0.1", 0)
 
     @property
     def per_node(self) -> int:
@@ -79,23 +77,6 @@ def end_if_left_open(code: int) -> None:
         os._exit(code)
 
 
-class RankWatch:
-    """Watches the other processes of a run. This one watches nothing: on rank 0, where it has started the others,
-    `launch.rank_processes.RankProcesses` does.
-    """
-
-    def leave(self) -> None:
-        """Called before this process ends the run: from then on the end of another process is no error."""
-
-    def ended(self) -> BaseException | None:
-        """The error of a process that has ended; None while all run."""
-        return None
-
-    def fault(self) -> BaseException | None:
-        """The error of a process whose connection broke, after waiting a moment for its end; None if it is unknown."""
-        return None
-
-
 def started_layout(environment: Mapping[str, str]) -> RankLayout | None:
     """The place that torchrun or srun gave this process; None if neither started it.
 
@@ -109,8 +90,7 @@ def started_layout(environment: Mapping[str, str]) -> RankLayout | None:
             world=world,
             local=int(environment["LOCAL_RANK"]),
             nodes=world // int(environment.get("LOCAL_WORLD_SIZE", world)),
-            starter="torchrun",
-            address=(environment["MASTER_ADDR"], int(environment["MASTER_PORT"])),
+            starter="attnlab" if environment.get("TORCHELASTIC_RUN_ID") == AGENT else "torchrun",
         )
     in_step = {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID"} <= environment.keys()
     if in_step and "SLURM_PTY_PORT" not in environment:
@@ -120,28 +100,8 @@ def started_layout(environment: Mapping[str, str]) -> RankLayout | None:
             local=int(environment["SLURM_LOCALID"]),
             nodes=int(environment.get("SLURM_STEP_NUM_NODES", "1")),
             starter="srun",
-            address=_address_of_step(environment),
         )
     return None
-
-
-def _address_of_step(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Machine of the first task of a step, and a port that follows from the numbers of job and step."""
-    numbers = [int(environment.get(name, "0")) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
-    port = environment.get("MASTER_PORT", PORTS[(97 * numbers[0] + numbers[1]) % len(PORTS)])
-    first = first_host(environment.get("SLURM_STEP_NODELIST", "127.0.0.1"))
-    # one machine needs no name that resolves
-    host = "127.0.0.1" if environment.get("SLURM_STEP_NUM_NODES", "1") == "1" else first
-    return environment.get("MASTER_ADDR", host), int(port)
-
-
-def first_host(nodes: str) -> str:
-    """The first name of a list of Slurm: `gpu[07-09,12],login` begins with gpu07."""
-    name, bracket, rest = nodes.partition("[")
-    if not bracket or "," in name:
-        return nodes.partition(",")[0]
-    first, _, after = rest.partition("]")
-    return name + first.partition(",")[0].partition("-")[0] + after.partition(",")[0]
 
 
 def layout_of(options: TrainerOptions, environment: Mapping[str, str], gpus: Callable[[], int]) -> RankLayout:
@@ -169,7 +129,7 @@ def layout_of(options: TrainerOptions, environment: Mapping[str, str], gpus: Cal
         here = f"{n_gpus} GPU{'s' if n_gpus > 1 else ''}" if n_gpus else "no GPU"
         fitting = f"trainer.devices={n_gpus} or auto, or " if n_gpus else ""
         raise RankError(f"trainer.devices={devices}: torch sees {here} here; write {fitting}trainer.device=cpu")
-    return replace(ONE_PROCESS, world=devices, address=("127.0.0.1", 0))
+    return RankLayout(world=devices)
 
 
 def _require_fit(options: TrainerOptions, started: RankLayout) -> None:
