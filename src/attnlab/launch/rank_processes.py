@@ -1,26 +1,33 @@
 """The processes of a run on several devices of this machine, started and watched by torch's elastic agent.
 
-The agent gives each process its rank in torchrun's variables, forwards stop signals, and ends all when one fails.
+The agent gives each process its rank in torchrun's variables, and ends all when one fails. Its handler of signals is
+not used: it raises an exception wherever this process is, which may lose it, and kills processes that save for long.
 """
 
+import ctypes
 import logging
+import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from tempfile import TemporaryDirectory
+from types import FrameType
 
 from attnlab.config.job_config import JobConfig
-from attnlab.launch.worker_process import Worker
+from attnlab.launch.worker_process import Worker, start_method
 from attnlab.learn.devices.rank_layout import AGENT, EndedElsewhere, RankError
-from attnlab.learn.stop_signals import Stopped, heard
+from attnlab.learn.stop_signals import Stopped, handled_by, unheard
 from attnlab.run.run_folder import RunFolder
 from attnlab.run.run_lock import is_locked
 
-SAVE_SECONDS = 600
-"""after a stop signal, until processes that have not saved the run are killed"""
-
+_START_SECONDS = 0.05
+_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG (man prctl)"""
 _LOGGERS = (
     "torch.distributed.elastic.agent.server.api",
     "torch.distributed.elastic.multiprocessing.api",
@@ -40,37 +47,42 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
         RankError: a process was killed, or ended alone. Stopped: a signal ended the run. Both are recorded.
         EndedElsewhere: rank 0 has printed another error.
     """
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     for logger in _LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL)
-    logs = TemporaryDirectory()
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=ranks,
-        run_id=AGENT,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        # the name of this machine may not resolve
-        local_addr="127.0.0.1",
-        logs_specs=DefaultLogsSpecs(log_dir=logs.name),
-        max_restarts=0,
-        signals_to_handle=",".join(signum.name for signum in heard()),
-        shutdown_timeout=SAVE_SECONDS,
-    )
-    try:
-        elastic_launch(config, _train_as_rank)(train, job, label, name, os.getpid(), os.getpgrp())
-        return
-    except SignalException as signalled:
-        error: Exception | Stopped = Stopped(signalled.sigval)
-    except ChildFailedError as failed:
-        rank, failure = failed.get_first_failure()
-        error = _rank_error(rank, failure.exitcode)
-    finally:
-        logs.cleanup()
+    here = os.getpid()
+
+    def forward(signum: int, frame: FrameType | None) -> None:
+        if os.getpid() != here:
+            # a new process, before it has handlers of its own
+            unheard.append(signum)
+        else:
+            threading.Thread(target=_send, args=(signum,), daemon=True).start()
+
+    with TemporaryDirectory() as logs, handled_by(forward):
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=ranks,
+            run_id=AGENT,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            # the name of this machine may not resolve
+            local_addr="127.0.0.1",
+            logs_specs=DefaultLogsSpecs(log_dir=logs),
+            max_restarts=0,
+            start_method=start_method(),
+            signals_to_handle="",
+        )
+        try:
+            elastic_launch(config, _train_as_rank)(train, job, label, name, here, os.getpgrp())
+            return
+        except ChildFailedError as failed:
+            rank, failure = failed.get_first_failure()
+            error = _rank_error(rank, failure.exitcode)
     folder = RunFolder(job.folder)
     unsaved = isinstance(error, Stopped) and folder.status().get("state") == "running"
     if (unsaved or isinstance(error, RankError)) and folder.status_file.exists() and not is_locked(folder.path):
@@ -78,9 +90,24 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
     raise error
 
 
+def _send(signum: int) -> None:
+    """Send a signal to the processes, once one has begun; the agent ends the others with it."""
+    while not (processes := multiprocessing.active_children()):
+        time.sleep(_START_SECONDS)
+    for process in processes:
+        if process.pid:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signum)
+
+
 def _train_as_rank(train: Callable[..., int], job: JobConfig, label: str, name: str, parent: int, group: int) -> None:
     """Main function of a process."""
-    if code := Worker().run(partial(train, job, quiet=True, label=label, name=name), parent, group):
+    worker = Worker()
+    worker.prepare(parent, group)
+    if sys.platform == "linux":
+        # Torch has asked for SIGINT when the parent dies, which may come twice and then ends a run without saving it.
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    if code := worker.run(partial(train, job, quiet=True, label=label, name=name)):
         sys.exit(code)
     # The agent ends this process when another one fails.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

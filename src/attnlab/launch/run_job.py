@@ -100,7 +100,7 @@ def _train(
     with stop.after_block():
         from attnlab.learn.devices.process_group import opened_ranks
         from attnlab.run.train_run import train_run
-    with opened_ranks(layout, uses_gpu=job.typed.trainer.device != "cpu") as ranks:
+    with opened_ranks(layout, job.typed.trainer.device != "cpu", stop) as ranks:
         return train_run(job, stop, label, ranks)
 
 

@@ -6,7 +6,6 @@ Signals that stop a run (`learn.stop_signals`) are forwarded: every process save
 """
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import signal
@@ -18,8 +17,7 @@ from typing import Any, cast
 
 from attnlab.config.command_line.command_frame import FAILED
 from attnlab.launch.run_job import JobTask
-from attnlab.launch.visible_gpus import gpu_driver_here
-from attnlab.launch.worker_process import TRAINING, serve
+from attnlab.launch.worker_process import serve, start_method
 from attnlab.learn.stop_signals import handled_by, pass_on
 
 
@@ -45,14 +43,10 @@ class WorkerPool:
         self.gpus, self.gpu_of = list(gpus), dict[Connection, str]()
         self.came: list[int] = []
         self.process, self.group = os.getpid(), os.getpgrp()
-        # A driver of GPUs does not survive a fork.
-        forks = sys.platform == "linux" and not gpu_driver_here()
-        self.context: Any = multiprocessing.get_context("fork" if forks else "spawn")
+        self.context: Any = multiprocessing.get_context(start_method())
 
     def run(self) -> int:
         """Run all tasks; returns 0, or 128 plus the number of the signal that stopped them."""
-        if self.context.get_start_method() == "fork":
-            importlib.import_module(TRAINING)
         with handled_by(self._forward) as former:
             try:
                 while self.busy or (self.waiting and not self.came):

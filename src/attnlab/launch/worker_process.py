@@ -3,17 +3,28 @@
 import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import FrameType
 
+from attnlab.launch.visible_gpus import gpu_driver_here
 from attnlab.learn.stop_signals import heard, unheard
 
 TRAINING = "attnlab.run.train_run"
 """the module whose import takes seconds"""
 _WATCH_SECONDS = 1.0
+
+
+def start_method() -> str:
+    """How this process starts worker processes: as forks, with what a run needs imported once, or anew with a GPU."""
+    # A driver of GPUs does not survive a fork.
+    if sys.platform != "linux" or gpu_driver_here():
+        return "spawn"
+    importlib.import_module(TRAINING)
+    return "fork"
 
 
 class Worker:

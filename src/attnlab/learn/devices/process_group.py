@@ -145,7 +145,9 @@ class Ranks:
             _set_pg_timeout(timedelta(seconds=ANSWER_SECONDS))
 
     def cause(self, error: BaseException) -> BaseException:
-        """The error itself, or where it is a lost connection, what that means for this process."""
+        """The error itself; for a stop or a lost connection, what it means for this process."""
+        if isinstance(error, Stopped) and not self.is_first:
+            return EndedElsewhere(128 + error.signum)
         is_gloo = isinstance(error, RuntimeError) and "gloo" in str(error).lower()
         if self.world == 1 or not (is_gloo or isinstance(error, dist.DistError)):
             return error
@@ -170,8 +172,10 @@ def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
 
 
 @contextmanager
-def opened_ranks(layout: RankLayout, uses_gpu: bool) -> Iterator[Ranks]:
+def opened_ranks(layout: RankLayout, uses_gpu: bool, stop: StopRequest) -> Iterator[Ranks]:
     """The group of the processes of a run, open in this block; `ALONE` for a run in one process.
+
+    A signal waits until the processes are connected: none must leave the others meanwhile.
 
     Raises:
         RankError: not all processes have come, or they do not reach each other.
@@ -187,9 +191,11 @@ def opened_ranks(layout: RankLayout, uses_gpu: bool) -> Iterator[Ranks]:
     addresses = _addresses(store, layout)
     interface = choose_interface(addresses, layout.rank) if layout.nodes > 1 else ""
     backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
-    longest = timedelta(seconds=DATA_SECONDS)
+    arrival = timedelta(seconds=ARRIVAL_SECONDS)
     try:
-        dist.init_process_group(backend, store=store, rank=layout.rank, world_size=layout.world, timeout=longest)
+        with stop.after_block():
+            dist.init_process_group(backend, store=store, rank=layout.rank, world_size=layout.world, timeout=arrival)
+            _set_pg_timeout(timedelta(seconds=DATA_SECONDS))
     except RuntimeError as error:
         way = f" by the network interface {interface}" if interface else ""
         advice = f"set {GLOO_VARIABLE} on each machine to the interface that connects them"
