@@ -175,8 +175,6 @@ def _outcome(error: BaseException | None, pending: int | None) -> _Outcome:
 def opened_ranks(layout: RankLayout, uses_gpu: bool, stop: StopRequest) -> Iterator[Ranks]:
     """The group of the processes of a run, open in this block; `ALONE` for a run in one process.
 
-    A signal waits until the processes are connected: none must leave the others meanwhile.
-
     Raises:
         RankError: not all processes have come, or they do not reach each other.
     """
@@ -188,18 +186,11 @@ def opened_ranks(layout: RankLayout, uses_gpu: bool, stop: StopRequest) -> Itera
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     # A prefix for each group, since keys of an earlier one may be left.
     store = dist.PrefixStore(f"attnlab/{restart}/{_opened}", _store(layout))
-    addresses = _addresses(store, layout)
-    interface = choose_interface(addresses, layout.rank) if layout.nodes > 1 else ""
     backend = "cpu:gloo,cuda:nccl" if uses_gpu and torch.cuda.is_available() else "gloo"
-    arrival = timedelta(seconds=ARRIVAL_SECONDS)
-    try:
-        with stop.after_block():
-            dist.init_process_group(backend, store=store, rank=layout.rank, world_size=layout.world, timeout=arrival)
-            _set_pg_timeout(timedelta(seconds=DATA_SECONDS))
-    except RuntimeError as error:
-        way = f" by the network interface {interface}" if interface else ""
-        advice = f"set {GLOO_VARIABLE} on each machine to the interface that connects them"
-        raise RankError(f"rank {layout.rank} does not reach the others{way}; {advice} ({first_line(error)})") from error
+    # A process that has said that it is here must not leave the others while they connect.
+    with stop.after_block():
+        addresses = _addresses(store, layout, stop)
+        _connect(backend, store, layout, choose_interface(addresses, layout.rank) if layout.nodes > 1 else "")
     alone, ranks = True, Ranks(layout)
     try:
         yield ranks
@@ -210,6 +201,20 @@ def opened_ranks(layout: RankLayout, uses_gpu: bool, stop: StopRequest) -> Itera
         raise cause from error
     finally:
         _close_group(may_wait=alone and backend != "gloo")
+
+
+def _connect(backend: str, store: dist.Store, layout: RankLayout, interface: str) -> None:
+    """Open the group; `interface`: of the network between machines, where it is known."""
+    arrival = timedelta(seconds=ARRIVAL_SECONDS)
+    try:
+        dist.init_process_group(backend, store=store, rank=layout.rank, world_size=layout.world, timeout=arrival)
+    except RuntimeError as error:
+        if layout.nodes == 1:
+            raise Ranks(layout).cause(error) from error
+        way = f" by the network interface {interface}" if interface else ""
+        advice = f"set {GLOO_VARIABLE} on each machine to the interface that connects them"
+        raise RankError(f"rank {layout.rank} does not reach the others{way}; {advice} ({first_line(error)})") from error
+    _set_pg_timeout(timedelta(seconds=DATA_SECONDS))
 
 
 def _close_group(may_wait: bool) -> None:
@@ -250,7 +255,7 @@ def _store(layout: RankLayout) -> dist.Store:
     return _stores[host, port]
 
 
-def _addresses(store: dist.Store, layout: RankLayout) -> list[str]:
+def _addresses(store: dist.Store, layout: RankLayout, stop: StopRequest) -> list[str]:
     """Wait until all processes have begun; torch itself would wait as long as for data.
 
     Returns:
@@ -260,6 +265,8 @@ def _addresses(store: dist.Store, layout: RankLayout) -> list[str]:
     store.set(names[layout.rank], address_towards(cluster_environment(layout).main_address))
     until = time.monotonic() + ARRIVAL_SECONDS
     while not store.check(names):
+        if (signum := stop.pending()) is not None:
+            raise Stopped(signum)
         if time.monotonic() > until:
             missing = [rank for rank, name in enumerate(names) if not store.check([name])]
             raise RankError(
