@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,22 +17,34 @@ import torch
 from support.model_cases import SPECS, models_for, network_of
 from support.model_cases import config_of as model_config
 from support.random_batches import drawn_batch
-from support.small_runs import BRIEF_SCAN, ROOT, SMALL_CLEVR, assert_same_run, config_of, environment, run_job
+from support.several_devices import EXACT, assert_equal_numbers, raw_of
+from support.small_runs import (
+    BRIEF_SCAN,
+    ROOT,
+    SMALL_CLEVR,
+    assert_same_run,
+    environment,
+    folder_of,
+    run_job,
+    settings,
+    start_command,
+    wait_for_step,
+)
 from support.tiny_data import TINY
 
 from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import run_folder
 from attnlab.config.schema import TrainerOptions
+from attnlab.launch import rank_processes
 from attnlab.launch.local_processes import Processes
-from attnlab.launch.rank_processes import MODULE, RankProcesses
 from attnlab.learn.devices import process_group
 from attnlab.learn.devices.process_group import Ranks, require_same_job, require_same_start
 from attnlab.learn.devices.rank_layout import (
+    AGENT,
+    EndedElsewhere,
     RankError,
     RankLayout,
-    RankWatch,
     end_if_left_open,
-    first_host,
     layout_of,
     left_open,
 )
@@ -48,8 +59,6 @@ pytestmark = pytest.mark.usefixtures("default_signals")
 TOGETHER = pytest.mark.xdist_group("two")
 """tests that use `two` run in one process of pytest, so that it is made once"""
 
-PLACES = ("dropout", "attention_dropout", "attention_output_dropout", "embedding_dropout")
-EXACT = ("train.precision=64-true", *(f"backbone.{place}=0" for place in PLACES))
 SCAN = (*BRIEF_SCAN, "model=linear_l2_ortho")
 DIAGNOSED = "train.diagnose_every=3"
 SAME = {
@@ -77,26 +86,16 @@ SAME = {
 DROPOUT = (*SCAN, "train.max_steps=40", "backbone.dropout=0.2", "train.checkpoint_every=9", "optim.schedule=one_cycle")
 DIVERGING = (*SCAN, "optim.lr=1e20", "optim.schedule=constant", "optim.clip_norm=null")
 TWO = {"devices": 2}
+LONG = (*SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
 
 
-def raw_of(folder: Path, *overrides: str, **trainer: Any) -> dict[str, Any]:
-    """The configuration of a run in `folder`, with these options of the trainer."""
-    raw = config_of(folder, *overrides)
-    return raw | {"trainer": raw["trainer"] | trainer, "paths": raw["paths"] | {"cache": str(folder.parent / "cache")}}
-
-
-def run_with_torchrun(raws: list[dict[str, Any]], file: Path) -> subprocess.CompletedProcess[str]:
+def run_with_torchrun(
+    raws: list[dict[str, Any]], file: Path, script: Path = ROOT / "tests/support/rank_jobs.py", restarts: int = 0
+) -> subprocess.CompletedProcess[str]:
     """Two processes that run these jobs one after the other."""
     file.write_text(json.dumps(raws))
-    line = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        "--master-port=0",
-        "--rdzv-backend=c10d",
-    ]
-    line += ["--rdzv-endpoint=127.0.0.1:0", str(ROOT / "tests" / "support" / "rank_jobs.py"), str(file)]
+    line = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    line += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", f"--max-restarts={restarts}", str(script), str(file)]
     more = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
     return subprocess.run(
         line, capture_output=True, text=True, env=environment() | more, cwd=ROOT, timeout=240, check=False
@@ -121,41 +120,21 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Path) -> None:
     raw = raw_of(two / "one", *SAME[case])
     assert run_job(raw, quiet=True) == 0
-    folders = [run_folder(raw), run_folder(raw_of(two / "two", *SAME[case], **TWO))]
-    item, other = (MetricsFile(folder / "metrics.csv").rows() for folder in folders)
-    assert [row[:2] for row in item] == [row[:2] for row in other]
-    assert {name for _, name, _ in item} >= {"train/loss", "train/gradient_norm"}
-    for (step, name, value), (*_, there) in zip(item, other, strict=True):
-        assert there == pytest.approx(value, rel=1e-12, abs=1e-12), (step, name)
+    folders = run_folder(raw), run_folder(raw_of(two / "two", *SAME[case], **TWO))
+    assert_equal_numbers(*folders)
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
-    for key in ("metrics", "counts"):
-        assert results[1][key] == pytest.approx(results[0][key], rel=1e-12), key
-    assert results[0]["selection"]["step"] == results[1]["selection"]["step"]
     assert [result["processes"] for result in results] == [{"ranks": 1, "nodes": 1}, {"ranks": 2, "nodes": 1}]
-    saved = [torch.load(folder / "last.ckpt", weights_only=True) for folder in folders]
-    assert saved[0].keys() == saved[1].keys()
-    for name, weight in saved[0]["state_dict"].items():
-        torch.testing.assert_close(saved[1]["state_dict"][name], weight, rtol=1e-10, atol=1e-12)
-    states = [checkpoint["callbacks"]["RandomState"] for checkpoint in saved]
-    assert states[1].keys() - states[0].keys() == {"other_ranks"}
-
-
-def other_process() -> int:
-    """Id of the process that this one has started."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    [child] = [item for item in children if MODULE in Path(f"/proc/{item}/cmdline").read_text()]
-    return int(child)
 
 
 @pytest.fixture
-def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
-    """Makes rank 0, which is this process, call a function in the middle of a step."""
+def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, int], None]:
+    """Sends a signal to a rank in the middle of a step; the processes are forks of this one."""
     healthy = TrainingModule.training_step
 
-    def put(step: int, action: Callable[[], None]) -> None:
+    def put(step: int, rank: int, signum: int) -> None:
         def training_step(self: TrainingModule, *inputs: Any) -> Any:
-            if self.global_step == step - 1:
-                action()
+            if self.global_step == step - 1 and os.environ.get("RANK", "0") == str(rank):
+                os.kill(os.getpid(), signum)
             return healthy(self, *inputs)
 
         monkeypatch.setattr(TrainingModule, "training_step", training_step)
@@ -164,22 +143,51 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None
 
 
 @TOGETHER
-@pytest.mark.parametrize("receiver", ["other", pytest.param("first", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_stopped_run_ends_as_the_uninterrupted_one(
-    receiver: str, two: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
+    rank: int, two: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Bit for bit, with dropout, whichever process gets the signal."""
     raw = raw_of(tmp_path, *DROPOUT, **TWO)
     folder = RunFolder(run_folder(raw))
-    at_step(23, lambda: os.kill(os.getpid() if receiver == "first" else other_process(), signal.SIGTERM))
+    at_step(23, rank, signal.SIGTERM)
     assert run_job(raw, quiet=True) == 143
     assert folder.status()["state"] == "stopped" and folder.status()["step"] in (23, 24)
-    at_step(99, lambda: None)
+    at_step(99, rank, signal.SIGTERM)
     assert run_job(raw, quiet=True) == 0
     assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), folder.path)
     printed = capfd.readouterr().err
     # of the parts of the two tests that are evaluated, and none of the hardware
     assert printed.count("note:") == 2 and printed.count("resuming") == printed.count("stopped:") == 1, printed
+
+
+RESTARTED = """
+import os, runpy, signal, sys
+from attnlab.learn.training_module import TrainingModule
+
+healthy = TrainingModule.training_step
+
+def training_step(self, *inputs):
+    if (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"], self.global_step) == ("1", "0", 22):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return healthy(self, *inputs)
+
+TrainingModule.training_step = training_step
+runpy.run_module("support.rank_jobs", run_name="__main__")
+"""
+
+
+@TOGETHER
+@pytest.mark.slow
+def test_torchrun_begins_again_and_ends_as_the_uninterrupted_run(two: Path, tmp_path: Path) -> None:
+    """`--max-restarts`: a process is killed, all go on from the last checkpoint, bit for bit."""
+    raw = raw_of(tmp_path, *DROPOUT, **TWO)
+    script = tmp_path / "restarted.py"
+    script.write_text(RESTARTED)
+    done = run_with_torchrun([raw], tmp_path / "jobs.json", script, restarts=1)
+    assert done.returncode == 0, done.stderr
+    assert "resuming from step 18" in done.stderr
+    assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), run_folder(raw))
 
 
 def test_the_number_of_processes_may_change(
@@ -190,9 +198,8 @@ def test_the_number_of_processes_may_change(
     The other number is said until a checkpoint is from it: a start in two was lost before its first checkpoint, so
     that the next one goes on from the first.
     """
-    stop = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
     for step, devices in ((5, 1), (9, 2), (99, 1)):
-        at_step(step, stop)
+        at_step(step, 0, signal.SIGTERM)
         raw = raw_of(tmp_path, *DROPOUT, devices=devices)
         folder = RunFolder(run_folder(raw))
         if devices == 2:
@@ -214,72 +221,66 @@ def test_a_loss_that_is_not_finite_ends_all(two: Path) -> None:
     assert "NonFiniteLoss: the loss is" in reason and "(16 in the batch)" in reason
 
 
-def test_a_killed_process_is_named(tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_is_named(
+    rank: int, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
     raw = raw_of(tmp_path, *SCAN, "train.max_steps=40", **TWO)
-    at_step(3, lambda: os.kill(other_process(), signal.SIGKILL))
+    at_step(3, rank, signal.SIGKILL)
     assert run_job(raw, quiet=True) == 1
     printed = capfd.readouterr().err
-    assert "the process of rank 1 was killed by SIGKILL" in printed and "Traceback" not in printed, printed
-    assert RunFolder(run_folder(raw)).status()["state"] == "failed"
-
-
-HANGING = """
-import os, signal, sys, time
-from pathlib import Path
-from attnlab.config.job_config import job_config
-from attnlab.launch import rank_processes
-from attnlab.launch.run_job import run_job
-from attnlab.learn.training_module import TrainingModule
-
-def training_step(self, *given):
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    [child] = [one for one in children if rank_processes.MODULE in Path(f"/proc/{one}/cmdline").read_text()]
-    print(child, flush=True)
-    killed = int(child) if sys.argv[2] == "other" else os.getpid()
-    os.kill(killed, signal.SIGKILL)
-    time.sleep(60)
-
-rank_processes.HANG_SECONDS = 3.0
-TrainingModule.training_step = training_step
-run_job(job_config(__import__("json").loads(sys.argv[1])), quiet=True)
-"""
+    assert f"the process of rank {rank} was killed by SIGKILL" in printed and "Traceback" not in printed, printed
+    assert printed.count("failed:") == 1 and "W1" not in printed, "nothing of torch's agent"
+    status = RunFolder(run_folder(raw)).status()
+    assert status["state"] == "failed" and f"rank {rank} was killed by SIGKILL" in status["reason"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", ["other", "first"])
-def test_no_process_is_left(killed: str, tmp_path: Path) -> None:
-    """Rank 0 waits for a process that was killed, and ends as well; or is killed, and the other one ends."""
-    raw = raw_of(tmp_path, *SCAN, "train.max_steps=5", **TWO)
-    line = [sys.executable, "-c", HANGING, json.dumps(raw), killed]
-    more = {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        line, capture_output=True, text=True, env=environment() | more, cwd=ROOT, timeout=60, check=False
-    )
-    deadline = time.monotonic() + 10
-    while is_running(int(done.stdout)) and time.monotonic() < deadline:
+def test_a_killed_command_leaves_no_process_and_a_saved_run(tmp_path: Path) -> None:
+    folder = RunFolder(folder_of(tmp_path, *LONG))
+    process = start_command("train.py", *settings(tmp_path, *LONG, "trainer.devices=2"))
+    wait_for_step(folder.metrics_file, 30, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 30
+    while any(map(is_running, children)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not is_running(int(done.stdout))
-    if killed == "other":
-        assert done.returncode == 1 and "the process of rank 1 was killed by SIGKILL" in done.stderr
-        assert RunFolder(run_folder(raw)).status()["state"] == "failed"
+    assert len(children) == 2 and not any(map(is_running, children))
+    assert folder.status()["state"] == "stopped" and folder.status()["step"] >= 30
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_any_time_ends_all(tmp_path: Path) -> None:
+    """While the processes begin, connect and read data, too; the terminal sends it to all of them."""
+    words = settings(tmp_path, *LONG, "trainer.devices=2")
+    for seconds in (0.0, 0.01, 0.05, 0.2, 0.8):
+        process = start_command("train.py", *words)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not children.read_text():
+            assert process.poll() is None
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130 and err.count("stopped: ") == 1 and "Traceback" not in err, err
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "state"), [(Stopped(signal.SIGTERM), 143, "stopped"), (RankError("killed"), 1, "failed")]
+    ("rank", "code", "kind", "text"),
+    [
+        (1, 143, Stopped, "stopped by SIGTERM"),
+        (1, 1, RankError, "rank 1 ended with exit code 1; its message is above"),
+        (0, 2, EndedElsewhere, "exit code 2"),
+        (1, 76, RankError, "rank 1 lost the connection to another one; repeat"),
+        (0, -11, RankError, "rank 0 was killed by SIGSEGV; repeat"),
+    ],
 )
-def test_a_run_whose_first_process_hangs_ends_as_the_other_one(
-    fault: BaseException, code: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: list[int] = []
-    monkeypatch.setattr("os._exit", ended.append)
-    folder = RunFolder(run_folder(raw_of(tmp_path, *SCAN, **TWO)))
-    folder.create()
-    folder.set_status("running")
-    RankProcesses._end_all(SimpleNamespace(processes={}, job=SimpleNamespace(folder=folder.path)), fault)
-    assert (ended, RunFolder(folder.path).status()["state"]) == ([code], state)
+def test_the_first_process_that_ends_says_how_a_run_ended(rank: int, code: int, kind: type, text: str) -> None:
+    error = rank_processes._rank_error(rank, code)
+    assert isinstance(error, kind) and text in str(error)
 
 
-def is_running(process: int) -> bool:
+def is_running(process: str) -> bool:
     """Whether a process runs; one whose end nobody has asked for does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().split(") ")[1][0] != "Z"
@@ -349,19 +350,6 @@ def test_processes_that_read_different_files_are_refused(other: Any, message: st
         require_same_start(WithOther(other), 3, lambda: "a", tmp_path)
 
 
-def test_ctrl_c_before_training_does_not_wait_for_the_processes_that_this_one_started() -> None:
-    stop, left = StopRequest(), RankWatch()
-    left.leave = lambda: stop.came.append(0)
-    ranks = Ranks(RankLayout(world=2), left)
-
-    def interrupted() -> None:
-        raise Stopped(signal.SIGINT)
-
-    with pytest.raises(Stopped):
-        ranks.together(interrupted, stop)
-    assert stop.came == [0], "the end of the others is no news"
-
-
 def test_a_signal_waits_for_the_end_of_imports() -> None:
     stop, ended = StopRequest(), []
     with pytest.raises(Stopped), stop.listening():
@@ -372,14 +360,32 @@ def test_a_signal_waits_for_the_end_of_imports() -> None:
     assert ended == ["block"]
 
 
-def test_a_process_that_ends_before_all_have_begun_is_named_at_once() -> None:
-    listening = socket.create_server(("127.0.0.1", 0))
-    layout = RankLayout(world=2, address=listening.getsockname())
-    watch = RankWatch()
-    watch.ended = lambda: RankError("rank 1 was killed")
-    group = process_group.opened_ranks(layout, False, watch, listening.detach())
-    with pytest.raises(RankError, match="rank 1 was killed"), group:
+def test_a_signal_ends_the_waiting_for_processes_that_have_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    stop = StopRequest()
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    group = process_group.opened_ranks(RankLayout(world=2, starter="torchrun"), False, stop)
+    with stop.listening(), pytest.raises(Stopped), group:
         pytest.fail("a group of one")
+
+
+@pytest.mark.parametrize(
+    ("local", "starter", "kind", "text"),
+    [
+        (0, "torchrun", RankError, "for 10 minutes another process of this run did not answer: its machine"),
+        (0, "attnlab", RankError, "did not answer"),
+        (1, "torchrun", EndedElsewhere, "exit code 1"),
+    ],
+)
+def test_a_process_that_does_not_answer_is_a_sentence_on_each_machine(
+    local: int, starter: Any, kind: type, text: str
+) -> None:
+    ranks = Ranks(RankLayout(rank=local, local=local, world=2, starter=starter))
+    cause = ranks.cause(RuntimeError("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 5000ms for recv"))
+    assert isinstance(cause, kind) and text in str(cause)
 
 
 def test_connections_that_do_not_close_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,13 +427,14 @@ FOUND = {
     "several CPU processes": ({"devices": 2, "device": "cpu"}, {}, 1, RankLayout(world=2)),
     "sbatch --ntasks=2 without srun": ({}, BATCH_SCRIPT, 0, RankLayout()),
     "srun --pty": ({"devices": 2}, of_step(1) | {"SLURM_PTY_PORT": "1"}, 0, RankLayout(world=2)),
-    "torchrun": ({"devices": "auto"}, variables(1, 2), 0, RankLayout(1, 2, 1, 1, "torchrun", ("127.0.0.1", 29500))),
-    "srun": (
-        {"devices": 2, "nodes": 2},
-        of_step(4, 2, 3),
+    "torchrun": ({"devices": "auto"}, variables(1, 2), 0, RankLayout(1, 2, 1, 1, "torchrun")),
+    "the agent": (
+        {"devices": 2},
+        variables(1, 2) | {"TORCHELASTIC_RUN_ID": AGENT},
         0,
-        RankLayout(3, 4, 1, 2, "srun", ("gpu03", 15000 + 97 * 7 + 1)),
+        RankLayout(1, 2, 1, 1, "attnlab"),
     ),
+    "srun": ({"devices": 2, "nodes": 2}, of_step(4, 2, 3), 0, RankLayout(3, 4, 1, 2, "srun")),
 }
 
 
@@ -463,11 +470,6 @@ def test_numbers_that_do_not_fit_are_one_sentence(message: str) -> None:
     with pytest.raises(RankError) as result:
         layout_of(TrainerOptions(**options), inputs, lambda: gpus)
     assert message in str(result.value) and "\n" not in str(result.value)
-
-
-def test_the_first_machine_of_a_list() -> None:
-    collected = [first_host(nodes) for nodes in ("vm", "a,b", "gpu[07-09,12],c", "c1,gpu[1-2]", "n[3,5]-ib")]
-    assert collected == ["vm", "a", "gpu07", "c1", "n3-ib"]
 
 
 def test_jobs_on_several_devices_are_not_run_at_once(tmp_path: Path) -> None:

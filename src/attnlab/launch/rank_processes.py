@@ -22,10 +22,13 @@ from attnlab.config.job_config import JobConfig
 from attnlab.launch.worker_process import Worker, start_method
 from attnlab.learn.devices.rank_layout import AGENT, EndedElsewhere, RankError
 from attnlab.learn.stop_signals import Stopped, handled_by, unheard
-from attnlab.run.run_folder import RunFolder
+from attnlab.run.run_folder import RunFolder, is_finished
 from attnlab.run.run_lock import is_locked
 
 _START_SECONDS = 0.05
+_GRACE_SECONDS = 2.0
+_LOST = 76
+"""exit code of a process that lost the connection to the others, of which none has ended (EX_PROTOCOL of sysexits.h)"""
 _PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG (man prctl)"""
 _LOGGERS = (
@@ -109,18 +112,23 @@ def _train_as_rank(train: Callable[..., int], job: JobConfig, label: str, name: 
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
     if code := worker.run(partial(train, job, quiet=True, label=label, name=name)):
         sys.exit(code)
-    # The agent ends this process when another one fails.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if not is_finished(job):
+        # Another process ends the run: the agent names that one, and then ends this one.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(_GRACE_SECONDS)
+        sys.exit(_LOST)
 
 
 def _rank_error(rank: int, code: int) -> Exception | Stopped:
     """The error of a run whose first process to end with an error had this rank and exit code."""
     if code > 128:
         return Stopped(code - 128)
-    if code > 0 and not rank:
+    if code > 0 and code != _LOST and not rank:
         return EndedElsewhere(code)
     how = f"ended with exit code {code}; its message is above"
-    if code < 0:
+    if code == _LOST:
+        how = "lost the connection to another one"
+    elif code < 0:
         why = " (was there too little memory?)" if code == -signal.SIGKILL else ""
         how = f"was killed by {signal.Signals(-code).name}{why}"
     return RankError(f"the process of rank {rank} {how}; repeat the command to go on from the last checkpoint")
