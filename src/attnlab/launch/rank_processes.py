@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.launch.worker_process import Worker, start_method
@@ -50,9 +51,8 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
         RankError: a process was killed, or ended alone. Stopped: a signal ended the run. Both are recorded.
         EndedElsewhere: rank 0 has printed another error.
     """
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from torch.distributed.launcher.api import elastic_launch
 
     for logger in _LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL)
@@ -66,22 +66,8 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
             threading.Thread(target=_send, args=(signum,), daemon=True).start()
 
     with TemporaryDirectory() as logs, handled_by(forward):
-        config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=ranks,
-            run_id=AGENT,
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            # the name of this machine may not resolve
-            local_addr="127.0.0.1",
-            logs_specs=DefaultLogsSpecs(log_dir=logs),
-            max_restarts=0,
-            start_method=start_method(),
-            signals_to_handle="",
-        )
         try:
-            elastic_launch(config, _train_as_rank)(train, job, label, name, here, os.getpgrp())
+            elastic_launch(_agent_config(ranks, logs), _train_as_rank)(train, job, label, name, here, os.getpgrp())
             return
         except ChildFailedError as failed:
             rank, failure = failed.get_first_failure()
@@ -91,6 +77,27 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
     if (unsaved or isinstance(error, RankError)) and folder.status_file.exists() and not is_locked(folder.path):
         folder.record_end(error)
     raise error
+
+
+def _agent_config(ranks: int, logs: str) -> Any:
+    """The LaunchConfig of the agent; `logs`: a folder for its files."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig
+
+    return LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        run_id=AGENT,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        # the name of this machine may not resolve
+        local_addr="127.0.0.1",
+        logs_specs=DefaultLogsSpecs(log_dir=logs),
+        max_restarts=0,
+        start_method=start_method(),
+        signals_to_handle="",
+    )
 
 
 def _send(signum: int) -> None:
