@@ -30,7 +30,8 @@ test: setup  ## the tests, about 7 minutes on two cores
 test-all: setup  ## also the slow ones, about 30 minutes on two cores: long sequences, compiled steps, Slurm if installed
 	$(PYTEST) $(ARGS)
 
-test-cluster: setup  ## sweeps on a real Slurm of one node, which it installs on Debian and Ubuntu; about 10 minutes
+test-cluster: setup  ## sweeps on a real Slurm of one node (installed on Debian and Ubuntu) and on Ray; about 15 minutes
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt -e '.[ray]'
 	@command -v slurmctld >/dev/null || PATH="$$PATH:/usr/sbin" command -v slurmctld >/dev/null || \
 	  $$(test "$$(id -u)" = 0 || echo sudo) apt-get install -y --no-install-recommends slurm-wlm munge
 	OMP_NUM_THREADS=1 $(RUN) -m pytest tests/cluster $(ARGS)

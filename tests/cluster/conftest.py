@@ -1,4 +1,4 @@
-"""A Slurm of one node for the tests of this folder, where its packages are installed."""
+"""A Slurm of one node for the tests of this folder that ask for it, where its packages are installed."""
 
 import getpass
 import os
@@ -17,10 +17,10 @@ LARGEST_ARRAY = 3
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These tests run in one process, one after the other: each fills the node."""
+    """These tests run in one process, one after the other: each fills the machine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("slurm"))
+            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _empty_queue(slurm: Path) -> Iterator[None]:
+def _empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
     """No job of one test runs in the next."""
     yield
-    subprocess.run(["scancel", f"--user={getpass.getuser()}"], check=False)
+    if "slurm" in request.fixturenames:
+        subprocess.run(["scancel", f"--user={getpass.getuser()}"], check=False)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from attnlab.config.validation.ranges import Count, Natural
+from attnlab.config.validation.ranges import Count, Natural, NonNegative
 
-SLURM = "submitit_slurm"
-"""name of the launcher"""
+SLURM, RAY = "submitit_slurm", "ray"
+"""names of launchers"""
 EARLY_SECONDS = 60
 """by which Slurm may send the signal of a time limit early (man sbatch, --signal)"""
 LONGEST_MINUTES = 24 * 60
@@ -102,7 +102,32 @@ class JoblibLauncherConf:
     _target_: str = "attnlab.launch.local_processes.Processes"
 
 
-NODES: Mapping[str, Any] = {DEFAULT: AutoLauncherConf, "joblib": JoblibLauncherConf, SLURM: SlurmConf}
+@dataclass
+class RayConf:
+    """Options of `hydra/launcher=ray`."""
+
+    address: str | None = None
+    """of a cluster, such as 10.0.0.1:6379, or auto for the one that `ray start` has started here; null = RAY_ADDRESS if
+    it is set, else, as with local, a cluster of this machine that ends with the command"""
+    num_cpus: Count | None = None
+    """cores of a process, and threads of its runs unless trainer.threads says otherwise; null = trainer.threads, else
+    OMP_NUM_THREADS, else 1, and one for each of trainer.workers"""
+    num_gpus: NonNegative | None = None
+    """GPUs of a run, 0.25 = four runs share one; null = one for each process of a run where the cluster has GPUs,
+    unless trainer.device=cpu"""
+    max_retries: Natural = 5
+    """how often in a row a run is begun again that lost its process or machine and has saved nothing since it began"""
+    runtime_env: dict[str, Any] = field(default_factory=dict)
+    """environment of the runs on other machines, such as {env_vars: {HF_HOME: /shared/hf}}"""
+    _target_: str = "attnlab.launch.ray_launcher.RayLauncher"
+
+
+NODES: Mapping[str, Any] = {
+    DEFAULT: AutoLauncherConf,
+    "joblib": JoblibLauncherConf,
+    SLURM: SlurmConf,
+    RAY: RayConf,
+}
 """options of every launcher by its name; `basic` is Hydra's own, without options"""
 LAUNCHERS = ("basic", *NODES)
 _BASIC = "attnlab.launch.local_processes.OneAfterAnother"

@@ -15,7 +15,7 @@ from attnlab.config.compose import compose_unresolved, hydra_session
 from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
 from attnlab.config.problem import Problem
-from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, SLURM, SlurmConf
+from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, NODES, RAY, SLURM
 from attnlab.config.validation.search import GROUP as SWEEPERS
 from attnlab.config.validation.search import sweeper_problem
 from attnlab.config.validation.type_check import conform, hints, unknown_keys
@@ -23,8 +23,10 @@ from attnlab.config.validation.type_check import conform, hints, unknown_keys
 _SECTION = "hydra.launcher"
 _OFFERED = (f"{_SECTION}.", "hydra.sweeper.", "hydra.mode")
 """options of Hydra that have an effect: jobs run without it"""
-_FREE = f"{_SECTION}.additional_parameters"
-"""the option that holds any keys"""
+_FREE = (f"{_SECTION}.additional_parameters", f"{_SECTION}.runtime_env")
+"""options that hold any keys"""
+_PACKAGES = {SLURM: ("submitit", "sweep"), RAY: ("ray", "ray")}
+"""package of a launcher, and the extra that installs it"""
 
 
 def unknown_option(item: Item, words: Sequence[Item]) -> Problem | None:
@@ -52,13 +54,15 @@ def unknown_option(item: Item, words: Sequence[Item]) -> Problem | None:
 
 def launcher_problems(launcher: Mapping[str, Any]) -> list[Problem]:
     """Problems of option values that the launcher itself would report late or not at all."""
+    name = launcher["name"]
+    package, extra = _PACKAGES.get(name, ("hydra", ""))
+    if find_spec(package) is None:
+        return [Problem(f"{GROUP}={name}", f": {package} is not installed; pip install -e '.[{extra}]' brings it")]
+    kinds = hints(NODES[name]) if name in NODES else {}
     problems: list[Problem] = []
-    if launcher.get("n_jobs") == 0:
-        text = "=0: expected the number of processes, or -1 for one on each core"
-        problems.append(Problem(f"{_SECTION}.n_jobs", text))
-    if launcher["name"] == SLURM and find_spec("submitit") is None:
-        return [Problem(f"{GROUP}={SLURM}", ": submitit is not installed; pip install -e '.[sweep]' brings it")]
-    return problems + _slurm_problems(launcher)
+    for key in (key for key in kinds if key in launcher):
+        problems += conform(launcher[key], kinds[key], f"{_SECTION}.{key}")
+    return problems or _value_problems(launcher)
 
 
 def _options_by_name(group: str) -> dict[str, list[str]]:
@@ -137,14 +141,17 @@ _SET = ("array", "output", "error", "open_mode", "signal", "nodes", "ntasks", "n
 """options of sbatch that are not the user's"""
 
 
-def _slurm_problems(launcher: Mapping[str, Any]) -> list[Problem]:
-    """Problems of option values, which Slurm would report late or not at all."""
-    kinds = hints(SlurmConf)
+def _value_problems(launcher: Mapping[str, Any]) -> list[Problem]:
+    """Problems of option values of the right types, which the engine would report late or not at all."""
     problems: list[Problem] = []
-    for key in (key for key in kinds if key in launcher):
-        problems += conform(launcher[key], kinds[key], f"{_SECTION}.{key}")
+    if launcher.get("n_jobs") == 0:
+        text = "=0: expected the number of processes, or -1 for one on each core"
+        problems.append(Problem(f"{_SECTION}.n_jobs", text))
+    if (gpus := launcher.get("num_gpus")) is not None and gpus > 1 and gpus != int(gpus):
+        text = f"={gpus}: expected a whole number, or a part of one GPU, such as 0.25"
+        problems.append(Problem(f"{_SECTION}.num_gpus", text))
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
-    if not problems and limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
+    if limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
         problems.append(Problem(f"{_SECTION}.signal_delay_s", f"={delay}: {problem}"))
     for first, second in (("gpus_per_node", "gres"), ("mem_gb", "mem_per_cpu"), ("mem_gb", "mem_per_gpu")):
         if launcher.get(first) is not None and launcher.get(second) is not None:
