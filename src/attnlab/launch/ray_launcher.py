@@ -82,7 +82,7 @@ class RayLauncher(Launcher):
         """Resources of the runs."""
         asked = {_text(self.demand(task.job.typed, gpus_there=False)) for task in tasks}
         is_open = self.options["num_gpus"] is None and any(task.job.typed.trainer.device != "cpu" for task in tasks)
-        note = "where the cluster has GPUs, for one for each process too, unless trainer.device=cpu"
+        note = "where the cluster has GPUs, also for one for each of its processes, unless trainer.device=cpu"
         return [f"on Ray: a run asks for {text}" for text in sorted(asked)] + ([note] if is_open and asked else [])
 
     def threads(self) -> int:
