@@ -128,7 +128,7 @@ def test_a_job_whose_time_is_over_goes_on_later(tmp_path: Path) -> None:
     code, _, err = end(process, 580)
     assert code == 0, err
     assert re.search(r"job \d+_\d is back in the queue \(stopped by SIGUSR2, step [\d,]+\)", err), err
-    logs = [log.read_text() for log in tmp_path.glob("runs/.sweeps/*/*_log.out")]
+    logs = [log.read_text() for log in tmp_path.glob("runs/.sweeps/*/*/*_log.out")]
     assert len(logs) == 2 and all("the job goes back into the queue" in log for log in logs)
     here = run_command("train.py", *settings(tmp_path / "here", *words, "seed=1"), timeout=400)
     assert here.returncode == 0
@@ -152,6 +152,29 @@ def test_a_run_of_several_processes_goes_on_after_a_notice(tmp_path: Path) -> No
     assert runs[0] == runs[1]
 
 
+def test_runs_that_share_a_task_go_on_after_a_notice(tmp_path: Path) -> None:
+    """A whole node: two runs as processes of one task, a core each."""
+    words = (*UNSAVED, "train.max_steps=1000", "model=linear")
+    together = (*ON_SLURM, "hydra.launcher.runs_per_task=2")
+    plan = run_command("train.py", *sweep(tmp_path, *words, *together, "seed=range(0,3)"), "--plan")
+    assert "on Slurm: 2 tasks of at most 2 runs in 1 array of at most 3 tasks" in plan.stdout, plan.stderr
+    assert "ntasks_per_node=1, cpus_per_task=2" in plan.stdout
+    process = start_command("train.py", *sweep(tmp_path, *words, *together, "seed=range(0,3)"))
+    for seed in (0, 1):
+        wait_for_step(folder_of(tmp_path, *words, f"seed={seed}") / "metrics.csv", 50, process)
+    subprocess.run(["scancel", "--signal=USR2", held()[-1][0]], check=True)
+    again = run_command("train.py", *sweep(tmp_path, *words, *together, "seed=range(0,3)"), timeout=400)
+    code, _, err = end(process)
+    assert code == again.returncode == 0, err + again.stderr
+    assert again.stderr.count("in the queue already (job ") == 3 and "submitted" not in again.stderr
+    assert re.search(r"submitted: 3 runs as attnlab-scan-linear, job \d+, tasks 0-1\n", err), err
+    assert len(re.findall(r"\[[12]/3\] job \d+_0 is back in the queue \(stopped by SIGUSR2, step \d+\)", err)) == 2, err
+    here = run_command("train.py", *sweep(tmp_path / "here", *words, "seed=range(0,3)", "hydra/launcher=basic"))
+    assert here.returncode == 0, here.stderr
+    runs = [records(folder, ["linear"], range(3), words[:-1]) for folder in (tmp_path, tmp_path / "here")]
+    assert runs[0] == runs[1]
+
+
 def test_jobs_outlive_the_process_that_submitted_them(tmp_path: Path) -> None:
     words = ("model=linear", "seed=range(0,3)", *LONG)
     process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
@@ -161,7 +184,9 @@ def test_jobs_outlive_the_process_that_submitted_them(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     waiting = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM))
-    time.sleep(4)
+    assert waiting.stderr is not None
+    while not re.match(r"\[3/3\] seed=2, in the queue already", waiting.stderr.readline()):
+        assert waiting.poll() is None
     waiting.send_signal(signal.SIGINT)
     code, _, err = end(waiting)
     assert code == 130 and "the jobs go on" in err and "scancel " in err

@@ -4,10 +4,10 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,18 +16,18 @@ import pytest
 from support.small_runs import BRIEF_SCAN, config_of, folder_of, run_job, settings
 
 from attnlab.config.problem import ConfigError
-from attnlab.config.sweep import check_command
+from attnlab.config.sweep import Command, check_command
 from attnlab.data.files.fetch import exclusive
 from attnlab.data.files.file_lock import NoLocks
 from attnlab.launch.cluster import run_on_cluster as cluster_module
-from attnlab.launch.cluster import slurm_commands, submission, wait_for_jobs
-from attnlab.launch.cluster.queued_runs import FILE, Queued, queued_job, record_queued
+from attnlab.launch.cluster import slurm_commands, wait_for_jobs, worker_task
+from attnlab.launch.cluster.run_on_cluster import CORES_BESIDE_GPU, RECORD, Array, SlurmSubmission, queued_runs
 from attnlab.launch.cluster.slurm_commands import SlurmError, SlurmJob, chosen_partitions, held_jobs, minutes_of
-from attnlab.launch.cluster.submission import CORES_BESIDE_GPU, SlurmSubmission
-from attnlab.launch.cluster.worker_task import WorkerTask, cores_of_task
-from attnlab.launch.run_job import job_tasks
+from attnlab.launch.cluster.worker_task import WorkerTask
+from attnlab.launch.launcher import make_launcher
+from attnlab.launch.run_job import JobTask, job_tasks
 from attnlab.launch.train_cli import train_main
-from attnlab.learn.stop_signals import Stopped
+from attnlab.learn.stop_signals import Stopped, StopRequest, heard, unheard
 from attnlab.run.run_folder import RunFolder
 from attnlab.run.run_lock import acquired_lock, is_alive, is_locked, private_locks
 
@@ -51,22 +51,21 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return queue
 
 
-def in_queue(job: str, state: str, restarts: int = 0, reason: str = "None") -> str:
+def in_queue(job: str, state: str, restarts: int = 0, reason: str = "None", folder: str | Path = "/logs") -> str:
     """A line of squeue."""
-    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}{'attnlab':<200}{'attnlab-4f':<60}"
+    return f"{job:<40}{state:<24}{restarts:<12}{reason:<90}{'node1':<60}{f'{folder}/%A_%a_0_log.out':<4096}"
 
 
-def queued(job: str = "", name: str = "attnlab", task: int = 0) -> Queued:
-    """A record of a job."""
-    return Queued(job, name, "attnlab-4f", task, "here", "/logs", "", "{}")
+def submission_of(command: Command, folder: Path = Path(), **options: Any) -> SlurmSubmission:
+    """The submission of a command, with other options of the launcher."""
+    launcher = make_launcher(command.launcher | options)
+    assert isinstance(launcher, cluster_module.SlurmLauncher)
+    return SlurmSubmission(launcher.conf, folder)
 
 
 def test_partitions_with_their_limits_and_gpus(slurm: list[str]) -> None:
-    assert [
-        (chosen_partition.name, chosen_partition.minutes, chosen_partition.gpus)
-        for chosen_partition in chosen_partitions(None)
-    ] == [("gpu", 720, True)]
-    assert [chosen_partition.minutes for chosen_partition in chosen_partitions("cpu,short,free")] == [2880, 30, None]
+    assert chosen_partitions(None) == {"gpu": (720, True)}
+    assert chosen_partitions("cpu,short,free") == {"cpu": (2880, False), "short": (30, True), "free": (None, False)}
     assert minutes_of("1:30") == 1 and minutes_of("01:30:00") == 90
     with pytest.raises(SlurmError, match="=gpus: there is no partition gpus; nearest: gpu; here are cpu, gpu, "):
         chosen_partitions("gpus")
@@ -76,31 +75,31 @@ def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: lis
     words = settings(tmp_path, *SWEEP, *BRIEF_SCAN)
     command = check_command([word for word in words if word != "trainer=cpu"])
     tasks = job_tasks(command)
-    wanted = SlurmSubmission(command.launcher, tmp_path)
+    wanted = submission_of(command)
     arrays = wanted.arrays(tasks)
-    assert [len(array) for array in arrays] == [4, 2, 4, 2], "an array for each model, of four tasks at most"
-    result = wanted.parameters(tasks[0])
+    assert [len(array.tasks) for array in arrays] == [4, 2, 4, 2], "an array for each model, of four tasks at most"
+    result = arrays[0].options
     assert result["job_name"] == "attnlab-scan-linear"
     assert (result["time"], result["gpus_per_node"]) == (720, 1)
-    assert "name" not in result
-    for options, time, gpus in (
+    assert "name" not in result and "_target_" not in result
+    for options, minutes, gpus in (
         ({"partition": "cpu,free"}, 1440, None),
         ({"partition": "short", "gres": "gpu:1"}, 30, None),
         ({"timeout_min": 7, "gpus_per_node": 2}, 7, 2),
     ):
-        result = SlurmSubmission(command.launcher | options, tmp_path).parameters(tasks[0])
-        assert (result["time"], result.get("gpus_per_node")) == (time, gpus)
-    on_cpu = check_command(words)
-    assert "gpus_per_node" not in wanted.resources(on_cpu.jobs[0].typed)
-    every = check_command([*words, "trainer.device=auto", "trainer.devices=auto"]).jobs[0].typed
+        result = submission_of(command, **options).options(tasks[0])
+        assert (result["time"], result.get("gpus_per_node")) == (minutes, gpus)
+    assert "gpus_per_node" not in wanted.options(job_tasks(check_command(words))[0])
+    every = job_tasks(check_command([*words, "trainer.device=auto", "trainer.devices=auto"]))[0]
     for gres, number in (("gpu:a100:4", 4), ("gpu:2,shard:8", 2), ("gpu", 1), ("shard:8", 1)):
-        asking = SlurmSubmission(command.launcher | {"gres": gres}, tmp_path)
-        assert asking.resources(every) == {"nodes": 1, "ntasks_per_node": number, "cpus_per_task": 1}
-    mixed = SlurmSubmission(command.launcher | {"partition": "cpu,gpu"}, tmp_path)
-    assert "gpus_per_node" not in mixed.resources(every) and "gpu alone has GPUs" in mixed.gpu_note()
-    assert not wanted.gpu_note()
+        asked = submission_of(command, gres=gres).options(every)
+        assert (asked["nodes"], asked["ntasks_per_node"], asked["cpus_per_task"]) == (1, number, 1)
+        assert "gpus_per_node" not in asked
+    mixed = submission_of(command, partition="cpu,gpu")
+    assert "gpus_per_node" not in mixed.options(every) and "gpu alone has GPUs" in mixed.notes[0]
+    assert not wanted.notes
     with pytest.raises(SlurmError, match="signal_delay_s=1800: jobs of 30 min may be stopped when they start"):
-        SlurmSubmission(command.launcher | {"partition": "short", "signal_delay_s": 1800}, tmp_path)
+        submission_of(command, partition="short", signal_delay_s=1800)
 
 
 def test_jobs_ask_for_cores_and_memory_of_their_own(
@@ -111,7 +110,7 @@ def test_jobs_ask_for_cores_and_memory_of_their_own(
     def asked(*words: str) -> dict[str, Any]:
         plain = [word for word in settings(tmp_path, *SWEEP, *BRIEF_SCAN) if word not in ("trainer=cpu", THREAD)]
         checked_command = check_command([*plain, *words])
-        return SlurmSubmission(checked_command.launcher, tmp_path).parameters(job_tasks(checked_command)[0])
+        return submission_of(checked_command).options(job_tasks(checked_command)[0])
 
     assert asked()["cpus_per_task"] == CORES_BESIDE_GPU and asked("trainer.device=cpu")["cpus_per_task"] == 1
     assert asked("trainer.threads=3", "trainer.workers=2")["cpus_per_task"] == 5
@@ -122,6 +121,11 @@ def test_jobs_ask_for_cores_and_memory_of_their_own(
     assert asked()["mem"] == "8GB" and asked("trainer.devices=2")["mem"] == "16GB"
     assert asked("hydra.launcher.mem_gb=3")["mem"] == "3GB"
     assert "mem" not in asked("hydra.launcher.mem_per_cpu=2G")
+    together = asked("hydra.launcher.runs_per_task=4", "trainer.workers=1")
+    assert (together["ntasks_per_node"], together["gpus_per_node"]) == (1, 4), "whole nodes: a GPU for each run"
+    assert (together["cpus_per_task"], together["mem"]) == (4 * (CORES_BESIDE_GPU + 1), "32GB")
+    node = asked("hydra.launcher.runs_per_task=4", "hydra.launcher.cpus_per_task=9", "hydra.launcher.mem_gb=3")
+    assert (node["cpus_per_task"], node["mem"]) == (9, "3GB"), "options are of the whole task, as in sbatch"
 
 
 @pytest.fixture
@@ -137,46 +141,44 @@ def sbatch(slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return script
 
 
-def test_the_script_of_an_array_has_the_options_and_records_name_its_tasks(
+def test_the_script_of_an_array_has_the_options_and_a_record_names_the_runs_of_its_tasks(
     sbatch: Path, slurm: list[str], tmp_path: Path
 ) -> None:
-    words = settings(tmp_path, *SWEEP, *BRIEF_SCAN, "hydra.launcher.mem_gb=16")
+    words = settings(tmp_path, *SWEEP, *BRIEF_SCAN, "hydra.launcher.mem_gb=16", "hydra.launcher.comment=mine")
     command = check_command([*words, "hydra.launcher.partition=cpu", "hydra.launcher.mail_user=me@example.org"])
+    wanted = submission_of(command, tmp_path / "logs")
     tasks = job_tasks(command)[:3]
-    for task in tasks:
-        task.folder.mkdir(parents=True)
-    result = SlurmSubmission(command.launcher, tmp_path / "logs").submit(tasks)
+    (array,) = wanted.arrays(tasks)
+    result = wanted.submit(array)
     assert [item.job for item in result] == ["17_0", "17_1", "17_2"]
-    assert [item.log.name for item in result] == ["17_0_0_log.out", "17_1_0_log.out", "17_2_0_log.out"]
+    assert [item.log for item in result] == [tmp_path / f"logs/0/17_{number}_0_log.out" for number in range(3)]
     text = sbatch.read_text()
     lines = ("mem=16GB", "array=0-2%3", "partition=cpu", "time=1440", "requeue", "job-name=attnlab-scan-linear")
-    assert not [line for line in lines if f"#SBATCH --{line}\n" not in text]
+    assert not [line for line in (*lines, "comment=mine") if f"#SBATCH --{line}\n" not in text]
     assert "%A_%a_%t_log.out" in text and "gpus" not in text
-    records = [json.loads((task.folder / FILE).read_text()) for task in tasks]
-    assert [record["job"] for record in records] == ["17_0", "17_1", "17_2"]
-    assert {f"--comment={record['mark']}" in text for record in records} == {True}
+    record = json.loads((tmp_path / "logs" / "0" / RECORD).read_text())
+    assert record["runs"] == [[str(task.folder)] for task in tasks] and record["options"]["mem_gb"] == 16
+    assert wanted.submit(array)[0].log == tmp_path / "logs" / "1" / "17_0_0_log.out", "every array has its folder"
 
 
-def test_a_job_is_found_by_its_mark_if_the_command_was_killed_while_it_submitted(
+def test_a_job_is_found_if_the_command_was_killed_while_it_submitted(
     sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN))
     tasks = job_tasks(command)[:2]
-    for task in tasks:
-        task.folder.mkdir(parents=True)
+    wanted = submission_of(command, tmp_path / "logs")
 
     def killed(*command: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("submitit.core.utils.JobPaths.move_temporary_file", killed)
     with pytest.raises(KeyboardInterrupt):
-        SlurmSubmission(command.launcher, tmp_path / "logs").submit(tasks)
-    mark = json.loads((tasks[0].folder / FILE).read_text())["mark"]
-    there = SlurmJob("RUNNING", 0, "None", "node1", "attnlab-scan-linear", mark)
-    held = {"18": there, "17_1": there, "16_1": replace(there, comment="attnlab-00")}
-    result = queued_job(tasks[1].folder, "here", held)
-    assert result is not None and result.job == "17_1" and result.log.name == "17_1_0_log.out"
-    assert queued_job(tasks[1].folder, "here", {"18_0": there}) is None
+        wanted.submit(wanted.arrays(tasks)[0])
+    slurm += [in_queue("18", "RUNNING"), in_queue("17_1", "PENDING", folder=tmp_path / "logs" / "0")]
+    (result,) = queued_runs(tasks).values()
+    assert (result.task, result.job) == (tasks[1], "17_1")
+    assert result.log == tmp_path / "logs" / "0" / "17_1_0_log.out"
+    assert result.options == json.loads(json.dumps(asdict(wanted.conf))), "with the same options"
 
 
 def test_options_of_sbatch_that_have_an_option_here_are_refused(tmp_path: Path) -> None:
@@ -212,21 +214,21 @@ def test_what_is_wrong_of_all_that_sbatch_writes() -> None:
     assert collected == ["unrecognized option '--nonsens=4G'", "Invalid qos specification", "it gives no reason"]
 
 
-def test_a_queued_run_is_one_that_this_cluster_holds(slurm: list[str], tmp_path: Path) -> None:
-    slurm += [in_queue("17_3", "PENDING", 2, "QOSMaxJobsPerUserLimit"), in_queue("18", "RUNNING")]
-    held = held_jobs()
-    assert held["17_3"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1", "attnlab", "attnlab-4f")
-    assert queued_job(tmp_path, "here", held) is None
-    record_queued(tmp_path, queued("17_3"))
-    assert queued_job(tmp_path, "here", held) == replace(queued("17_3"), folder=str(tmp_path))
-    assert queued_job(tmp_path, "there", held) is None and queued_job(tmp_path, "here", {}) is None
-    copied = Path(shutil.copytree(tmp_path, tmp_path / "copy"))
-    assert queued_job(copied, "here", held) is None, "the job trains the run of the other folder"
-    record_queued(copied, queued("17_3", "another"))
-    assert queued_job(copied, "here", held) is None, "the number has been given to another job"
-    for damaged in ("", "[1]", '{"job": "17_3"}'):
-        (tmp_path / FILE).write_text(damaged)
-        assert queued_job(tmp_path, "here", held) is None
+def test_a_queued_run_is_one_that_slurm_holds(slurm: list[str], tmp_path: Path) -> None:
+    slurm += [in_queue("17_1", "PENDING", 2, "QOSMaxJobsPerUserLimit", tmp_path), in_queue("18", "RUNNING")]
+    assert held_jobs()["17_1"] == SlurmJob("PENDING", 2, "QOSMaxJobsPerUserLimit", "node1", tmp_path)
+    tasks = job_tasks(check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN)))[:4]
+    assert not queued_runs(tasks)
+    names = [str(task.folder) for task in tasks]
+    text = json.dumps({"options": {}, "runs": [names[:1], [*names[1:3], "/elsewhere"]]})
+    (tmp_path / RECORD).write_text(text)
+    assert {run.task.label: run.job for run in queued_runs(tasks).values()} == {"[2/12]": "17_1", "[3/12]": "17_1"}
+    slurm[0] = in_queue("19_0", "PENDING", folder=tmp_path / "another")
+    assert not queued_runs(tasks), "the number has been given to another job"
+    slurm[0] = in_queue("17_1", "PENDING", folder=tmp_path)
+    for damaged in ("", "[1]", '{"runs": 1}', '{"runs": [[], 3]}', '{"runs": [[]]}', '{"runs": [[], [{}]]}'):
+        (tmp_path / RECORD).write_text(damaged)
+        assert not queued_runs(tasks)
 
 
 @pytest.fixture
@@ -234,7 +236,8 @@ def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
     """Jobs that were submitted; they run in this process when they are waited for."""
     collected: list[Any] = []
 
-    def submit(self: SlurmSubmission, tasks: Any) -> list[wait_for_jobs.Awaited]:
+    def submit(self: SlurmSubmission, array: Array) -> list[wait_for_jobs.Awaited]:
+        tasks = [run for task in array.tasks for run in task]
         collected.extend(tasks)
         return [wait_for_jobs.Awaited(task, str(len(collected)), self.folder / "log") for task in tasks]
 
@@ -242,7 +245,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, slurm: list[str]) -> list[Any]:
         for item in awaited:
             item.task.run()
 
-    monkeypatch.setattr(submission.SlurmSubmission, "submit", submit)
+    monkeypatch.setattr(SlurmSubmission, "submit", submit)
     monkeypatch.setattr(cluster_module, "wait_for_jobs", wait)
     return collected
 
@@ -254,9 +257,8 @@ def test_what_is_finished_or_in_the_queue_is_not_submitted(
     words = settings(tmp_path, *small)
     assert run_job(config_of(tmp_path, *small, "seed=0"), quiet=True) == 0
     waiting = folder_of(tmp_path, *small, "seed=1")
-    waiting.mkdir(parents=True)
-    record_queued(waiting, queued("9"))
-    slurm.append(in_queue("9", "PENDING"))
+    (tmp_path / RECORD).write_text(json.dumps({"options": {"partition": "cpu"}, "runs": [[str(waiting)]]}))
+    slurm.append(in_queue("9", "PENDING", folder=tmp_path))
     assert train_main(["-m", *words, "seed=0,1,2", "hydra/launcher=submitit_slurm"]) == 0
     printed = capsys.readouterr().err
     assert [task.name for task in submitted] == ["seed=2"]
@@ -273,10 +275,10 @@ def test_what_slurm_refuses_in_the_middle_leaves_the_rest_in_the_queue(
 ) -> None:
     submit = SlurmSubmission.submit
 
-    def limited(self: SlurmSubmission, tasks: Any) -> list[wait_for_jobs.Awaited]:
+    def limited(self: SlurmSubmission, array: Array) -> list[wait_for_jobs.Awaited]:
         if submitted:
             raise SlurmError("Slurm refused the jobs: QOSMaxSubmitJobPerUserLimit")
-        return submit(self, tasks)
+        return submit(self, array)
 
     monkeypatch.setattr(SlurmSubmission, "submit", limited)
     words = settings(tmp_path, *BRIEF_SCAN, "train.max_steps=2", "model=linear,vanilla")
@@ -334,55 +336,126 @@ def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
     for task in tasks:
         RunFolder(task.folder).create()
-        record_queued(task.folder, queued("17_0"))
     wait_for_jobs.wait_for_jobs([wait_for_jobs.Awaited(task, "17_0", tmp_path / "none") for task in tasks])
     assert capsys.readouterr().err.count("job 17_0 is CANCELLED") == 12
     assert now[0] <= wait_for_jobs.LATE_FILES + 1
-    assert (tasks[0].folder / FILE).exists(), "another command may have submitted the run again"
 
 
 def test_a_dependency_that_never_comes_is_told() -> None:
-    collected = [wait_for_jobs._is_expected(reason) for reason in ("Dependency", "", "Nodes required for job are DOWN")]
-    assert all(collected) and not wait_for_jobs._is_expected("DependencyNeverSatisfied")
+    expected = map(wait_for_jobs.EXPECTED.fullmatch, ("Dependency", "", "Nodes required for job are DOWN"))
+    assert all(expected) and not wait_for_jobs.EXPECTED.fullmatch("DependencyNeverSatisfied")
 
 
-def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = SimpleNamespace(USR_SIG="USR2", global_rank=1)
-    monkeypatch.setattr("submitit.JobEnvironment", lambda: environment)
+@dataclass(frozen=True)
+class Run:
+    """A stand-in for a run of a task, with its exit code."""
+
+    code: int
+    number: int = 0
+    main: int = field(default_factory=os.getpid)
+    threads: int | None = None
+    job: None = None
+
+    label = name = property(lambda self: f"[{self.number}]")
+    folder = property(lambda self: self.number)
+
+    def run(self) -> int:
+        if self.code == 128 + signal.SIGKILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        stop = StopRequest()
+        try:
+            with stop.listening():
+                if self.code > 128:
+                    os.kill(self.main, self.code - 128)
+                    time.sleep(5)
+        except Stopped:
+            stop.pass_on()
+        return self.code
+
+
+@pytest.fixture
+def put_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Signals with which jobs were put back into the queue; they are handled as in a job of submitit."""
     back: list[int] = []
-    former = signal.signal(signal.SIGUSR2, lambda signum, frame: back.append(signum))
-    monkeypatch.setattr("attnlab.launch.cluster.worker_task.Worker", lambda: SimpleNamespace(run=lambda run: run()))
+    environment = SimpleNamespace(USR_SIG="USR2", job_id="17_0", hostname="node1")
+    monkeypatch.setattr(worker_task, "JobEnvironment", lambda: environment)
+    monkeypatch.setattr(worker_task, "PUT_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(worker_task, "is_finished", lambda job: False)
     monkeypatch.setattr("sys.argv", ["_submit.py"])
+    former = {signum: signal.getsignal(signum) for signum in heard()}
+    yield back
+    for signum, handler in former.items():
+        signal.signal(signum, handler)
 
-    def task(code: int) -> Any:
-        return SimpleNamespace(run=lambda: code, label="[1/1]")
 
-    monkeypatch.setattr("attnlab.launch.cluster.worker_task.PUT_BACK_SECONDS", 0.0)
-    monkeypatch.setattr("attnlab.launch.cluster.worker_task.replace", lambda task, threads: task)
+def ends_with(put_back: list[int], *codes: int) -> int | str | None:
+    """Exit code of a task whose runs end with these codes."""
+    signal.signal(signal.SIGUSR2, lambda signum, frame: put_back.append(signum))
+    runs: Any = [Run(code, number) for number, code in enumerate(codes)]
     try:
-        assert WorkerTask(task(0), ["train.py"])() == 0
-        for code in (1, 128 + signal.SIGUSR1, 128 + signal.SIGUSR2, 128 + signal.SIGTERM):
-            with pytest.raises(SystemExit) as ended:
-                WorkerTask(task(code), ["train.py"])()
-            assert ended.value.code == code
+        return WorkerTask(runs, ["train.py"])()
+    except SystemExit as ended:
+        return ended.code
     finally:
-        signal.signal(signal.SIGUSR2, former)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    assert back == [signal.SIGUSR1, signal.SIGUSR2]
+        unheard.clear()
 
 
-def test_a_job_has_as_many_threads_as_slurm_gave_it_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_STEP_TASKS_PER_NODE"):
-        monkeypatch.delenv(name, raising=False)
-    assert cores_of_task() is None
-    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "8")
-    assert cores_of_task() == 8
-    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "4(x2),1")
-    assert cores_of_task() == 2
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "3")
-    assert cores_of_task() == 3
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert cores_of_task() is None
+@pytest.mark.usefixtures("default_signals")
+def test_a_job_goes_back_into_the_queue_after_notices_of_a_time_limit_only(put_back: list[int]) -> None:
+    codes = (0, 1, 128 + signal.SIGUSR1, 128 + signal.SIGUSR2, 128 + signal.SIGTERM)
+    assert [ends_with(put_back, code) for code in codes] == list(codes)
+    assert put_back == [signal.SIGUSR1, signal.SIGUSR2]
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_runs_of_one_task_are_processes_whose_signals_put_the_job_back(
+    put_back: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert ends_with(put_back, 0, 0) == 0 and ends_with(put_back, 0, 1, 0) == 1
+    assert ends_with(put_back, 137, 0) == 1, "a run that is killed fails its job, and the others go on"
+    assert "killed by SIGKILL" in (printed := capfd.readouterr().err) and "hydra.launcher.mem_gb" in printed
+    for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        assert ends_with(put_back, 128 + signum, 0) == 128 + signum
+    assert put_back == [signal.SIGUSR1, signal.SIGUSR2]
+
+
+def test_a_run_has_as_many_threads_as_its_share_of_the_cores(
+    put_back: list[int], sbatch: Path, slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pickled: list[WorkerTask] = []
+
+    def taken(self: Any, tasks: list[WorkerTask]) -> list[SimpleNamespace]:
+        pickled[:] = tasks
+        return [SimpleNamespace(job_id="17", paths=SimpleNamespace(stdout=None))] * len(tasks)
+
+    monkeypatch.setattr("submitit.SlurmExecutor.submit_array", taken)
+    words = [word for word in settings(tmp_path, *SWEEP, *BRIEF_SCAN) if word not in ("trainer=cpu", THREAD)]
+    command = check_command([*words, "hydra.launcher.partition=gpu"])
+    runs = job_tasks(command)
+    for options, threads, sizes, beside in (
+        ({}, CORES_BESIDE_GPU, [1, 1, 1, 1], False),
+        ({"cpus_per_task": 9}, 9, [1, 1, 1, 1], False),
+        ({"runs_per_task": 4}, CORES_BESIDE_GPU, [4, 2], True),
+        ({"runs_per_task": 4, "cpus_per_task": 9}, 2, [4, 2], True),
+        ({"runs_per_task": 4, "cpus_per_task": 2}, 1, [4, 2], True),
+    ):
+        wanted = submission_of(command, tmp_path / "logs", **options)
+        assert len(wanted.submit(wanted.arrays(runs)[0])) == sum(sizes)
+        assert [len(task.runs) for task in pickled] == sizes
+        placed = {(run.threads, run.needs_gpu, run.beside) for task in pickled for run in task.runs}
+        assert placed == {(threads, True, beside)}
+    seen: list[int | None] = []
+    monkeypatch.setattr(JobTask, "run", lambda run: seen.append(run.threads) or 0)
+    for number in ("", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", number)
+        assert WorkerTask([replace(runs[0], threads=5)], [])() == 0
+    assert seen == [5, None], "OMP_NUM_THREADS of the job decides"
+
+
+def test_runs_on_several_devices_do_not_share_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = settings(tmp_path, *SWEEP, *BRIEF_SCAN, "hydra.launcher.runs_per_task=2", "trainer.devices=2")
+    assert train_main(words) == 2
+    assert "hydra.launcher.runs_per_task=2: runs with trainer.devices or trainer.nodes" in capsys.readouterr().err
 
 
 def test_a_lock_that_another_machine_holds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Jobs of a sweep in several processes of this machine (`hydra/launcher=joblib`).
+"""Jobs of a sweep in several processes of a machine (`hydra/launcher=joblib`, and tasks of several runs on Slurm).
 
 Without a GPU, torch and attnlab are imported once, and the processes are forks of this one. A process runs one job
 after another, and reads data that they have in common once. If it is killed, its job has failed, and the others go on.
@@ -29,13 +29,20 @@ class WorkerPool:
         size: number of processes; one fewer after each that SIGKILL ended, since memory may be short.
         gpus: GPUs over which the processes are spread, one each, as CUDA_VISIBLE_DEVICES names them; none: every
             process sees all of them.
+        advice: what helps where a process was killed because memory was short.
 
     Attributes:
         codes: exit codes of the tasks that have ended, by their labels.
     """
 
-    def __init__(self, tasks: Sequence[JobTask], size: int, gpus: Sequence[str] = ()) -> None:
-        self.waiting, self.size = list(tasks), min(size, len(tasks))
+    def __init__(
+        self,
+        tasks: Sequence[JobTask],
+        size: int,
+        gpus: Sequence[str] = (),
+        advice: str = "hydra.launcher.n_jobs=... sets the number of processes",
+    ) -> None:
+        self.waiting, self.size, self.advice = list(tasks), min(size, len(tasks)), advice
         self.codes: dict[str, int] = {}
         self.idle: list[Connection] = []
         self.busy: dict[Connection, JobTask] = {}
@@ -114,7 +121,7 @@ class WorkerPool:
         why, advice = "", "repeat the command to go on"
         if code == -signal.SIGKILL:
             why = " (was there too little memory?)"
-            advice += "; hydra.launcher.n_jobs=... sets the number of processes"
+            advice += f"; {self.advice}"
         others = f"the other jobs go on, {self.size} at once; " if self.waiting or self.busy else ""
         return f"\nfailed: {task.label} {task.name}\n  its process was {how}{why}; {others}{advice}"
 

@@ -53,7 +53,6 @@ class SlurmConf:
     nodelist: str | None = None
     dependency: str | None = None
     comment: str | None = None
-    """null = a mark by which a repeated command finds a job whose submission was interrupted"""
     mail_user: str | None = None
     mail_type: str | None = None
     """when Slurm writes to mail_user, such as END, or FAIL"""
@@ -65,18 +64,19 @@ class SlurmConf:
     """any other option of sbatch, such as {reservation: course}"""
     job_name: str | None = None
     """null = attnlab-<task>-<model>"""
+    runs_per_task: Count = 1
+    """runs that a task of an array trains at once, in processes with a GPU each, where a cluster allocates whole nodes.
+    They share what gpus_per_node, cpus_per_task and mem_gb ask for, and what null stands for is multiplied by it"""
     _target_: str = "attnlab.launch.cluster.run_on_cluster.SlurmLauncher"
 
-
-def requested_gpus(launcher: Mapping[str, Any]) -> int | None:
-    """GPUs on each node that the options ask for; None if they leave that open."""
-    if launcher["gpus_per_node"] is not None:
-        return int(launcher["gpus_per_node"])
-    if launcher["gres"] is None:
-        return None
-    # such as gpu, gpu:2 and gpu:a100:2
-    kinds = [kind.split(":") for kind in str(launcher["gres"]).split(",")]
-    return sum(int(kind[-1]) if kind[-1].isdigit() else 1 for kind in kinds if kind[0].endswith("gpu"))
+    @property
+    def gpus(self) -> int | None:
+        """GPUs on each node that the options ask for; None if they leave that open."""
+        if self.gpus_per_node is not None or self.gres is None:
+            return self.gpus_per_node
+        # such as gpu, gpu:2 and gpu:a100:2
+        kinds = [kind.split(":") for kind in self.gres.split(",")]
+        return sum(int(kind[-1]) if kind[-1].isdigit() else 1 for kind in kinds if kind[0].endswith("gpu"))
 
 
 GROUP = "hydra/launcher"

@@ -1,12 +1,17 @@
-"""Questions to Slurm by its own commands: partitions, the largest array, and the state of jobs."""
+"""Questions to Slurm by its own commands: partitions, the largest array, and the state of jobs.
+
+Jobs are watched by squeue: submitit's watcher needs sacct, for which a Slurm must keep accounts.
+"""
 
 import os
 import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
+from pathlib import Path
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
@@ -14,7 +19,8 @@ from attnlab.config.problem import UserError
 
 SECONDS = 60
 """until a command of Slurm counts as failed"""
-_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60, "Name": 200, "Comment": 60}
+_WIDTHS = {"JobArrayID": 40, "State": 24, "RestartCnt": 12, "Reason": 90, "NodeList": 60, "STDOUT": 4096}
+_ENDS = (0, *accumulate(_WIDTHS.values()))
 _DEFAULTS = ("SQUEUE_", "SINFO_")
 """variables of the environment that leave jobs or partitions out of the answers of squeue and sinfo begin so"""
 
@@ -24,44 +30,18 @@ class SlurmError(UserError):
 
 
 @dataclass(frozen=True)
-class Partition:
-    """A partition of the cluster.
-
-    minutes: its time limit; None = none.
-    gpus:    whether one of its nodes has GPUs.
-    """
-
-    name: str
-    minutes: int | None
-    gpus: bool
-    is_default: bool
-
-
-@dataclass(frozen=True)
 class SlurmJob:
-    """A job that Slurm holds.
-
-    state:    such as PENDING and RUNNING.
-    restarts: how often it went back into the queue.
-    reason:   why it waits.
-    nodes:    on which it runs.
-    name, comment: as it was submitted.
-    """
+    """A job that Slurm holds; `restarts`: how often it went back into the queue; `folder`: of its output."""
 
     state: str
     restarts: int
     reason: str
     nodes: str
-    name: str = ""
-    comment: str = ""
+    folder: Path = Path()
 
 
 def answer(*command: str) -> str:
-    """Output of a command of Slurm.
-
-    Raises:
-        SlurmError: it is not installed or does not succeed.
-    """
+    """Output of a command of Slurm; a SlurmError if it is not installed or does not succeed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_DEFAULTS)}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment)
@@ -85,18 +65,6 @@ def complaint(text: str) -> str:
     return reason.removeprefix("Batch job submission failed: ")
 
 
-def partitions() -> list[Partition]:
-    """The partitions of the cluster, hidden ones too."""
-    by_name: dict[str, Partition] = {}
-    # a line for every kind of node
-    for line in answer("sinfo", "--all", "--noheader", "--format=%P|%l|%G").splitlines():
-        name, limit, resources = line.split("|")
-        plain, gpus = name.rstrip("*"), "gpu" in resources
-        gpus |= plain in by_name and by_name[plain].gpus
-        by_name[plain] = Partition(plain, minutes_of(limit), gpus, name.endswith("*"))
-    return list(by_name.values())
-
-
 def minutes_of(limit: str) -> int | None:
     """Minutes of a time limit as Slurm writes it: `3-00:00:00`, `02:00:00`, `30:00`, `infinite`."""
     days, _, rest = limit.strip().rpartition("-")
@@ -106,54 +74,54 @@ def minutes_of(limit: str) -> int | None:
     return int(days or 0) * 1440 + parts[0] * 60 + parts[1]
 
 
-def chosen_partitions(wanted: str | None) -> list[Partition]:
-    """The partitions that jobs may run in: those named, separated by commas, or the cluster's default.
+def chosen_partitions(wanted: str | None) -> dict[str, tuple[int | None, bool]]:
+    """Partitions by their names: minutes of the time limit, None = none, and whether a node has GPUs.
 
-    Raises:
-        SlurmError: there is no such partition, or no default.
+    Args:
+        wanted: names, separated by commas; None: the cluster's default. A SlurmError if there is no such one.
     """
-    there = partitions()
-    names = listed(partition.name for partition in there)
-    if wanted is None:
-        if default := [partition for partition in there if partition.is_default]:
-            return default
-        raise SlurmError(f"this cluster has no default partition; write hydra.launcher.partition=..., one of {names}")
-    by_name = {partition.name: partition for partition in there}
-    for name in wanted.split(","):
-        if name not in by_name:
-            near = hint(nearest(name, by_name))
-            raise SlurmError(f"hydra.launcher.partition={wanted}: there is no partition {name}{near}; here are {names}")
-    return [by_name[name] for name in wanted.split(",")]
+    there: dict[str, tuple[int | None, bool]] = {}
+    default: list[str] = []
+    # a line for every kind of node of every partition, hidden ones too
+    for line in answer("sinfo", "--all", "--noheader", "--format=%P|%l|%G").splitlines():
+        name, limit, resources = line.split("|")
+        plain = name.rstrip("*")
+        there[plain] = minutes_of(limit), "gpu" in resources or there.get(plain, (None, False))[1]
+        default += [plain] if plain != name else []
+    names = default if wanted is None else wanted.split(",")
+    if not names:
+        choices = f"write hydra.launcher.partition=..., one of {listed(there)}"
+        raise SlurmError(f"this cluster has no default partition; {choices}")
+    if unknown := next((name for name in names if name not in there), None):
+        choices = f"there is no partition {unknown}{hint(nearest(unknown, there))}; here are {listed(there)}"
+        raise SlurmError(f"hydra.launcher.partition={wanted}: {choices}")
+    return {name: there[name] for name in names}
 
 
 def configuration() -> Mapping[str, str]:
-    """Settings of the cluster by their names, such as ClusterName and MaxArraySize (largest index of an array + 1)."""
+    """Settings of the cluster by their names, such as MaxArraySize (largest index of an array + 1)."""
     return dict(re.findall(r"^(\w+)\s*=\s*(\S+)", answer("scontrol", "show", "config"), re.MULTILINE))
 
 
 def held_jobs() -> Mapping[str, SlurmJob]:
     """Jobs of this user that wait or run, by their id; tasks of arrays as `17_3`."""
     wanted = ",".join(f"{name}:{width}" for name, width in _WIDTHS.items())
+    jobs: dict[str, SlurmJob] = {}
     command = ("squeue", "--all", "--noheader", "--array", f"--user={os.getuid()}", f"--Format={wanted}")
-    return dict(map(_job_of, answer(*command).splitlines()))
-
-
-def _job_of(line: str) -> tuple[str, SlurmJob]:
-    fields: list[str] = []
-    for width in _WIDTHS.values():
-        fields.append(line[:width].strip())
-        line = line[width:]
-    number, state, restarts, *rest = fields
-    return number, SlurmJob(state, int(restarts) if restarts.isdigit() else 0, *rest)
+    for line in answer(*command).splitlines():
+        job, state, restarts, reason, nodes, output = (line[start:end].strip() for start, end in pairwise(_ENDS))
+        count = int(restarts) if restarts.isdigit() else 0
+        jobs[job] = SlurmJob(state, count, reason, nodes, Path(output).parent)
+    return jobs
 
 
 def cancel_command(jobs: Sequence[str]) -> str:
     """The command that ends these jobs, and no other tasks of their arrays: `scancel 12 '17_[0-3,5]'`."""
-    arrays: dict[str, list[int]] = defaultdict(list)
+    arrays: dict[str, set[int]] = defaultdict(set)
     for job in jobs:
         number, _, task = job.partition("_")
-        arrays[number] += [int(task)] if task else []
-    words = [f"'{number}_[{_ranges(sorted(set(tasks)))}]'" if tasks else number for number, tasks in arrays.items()]
+        arrays[number].update([int(task)] if task else [])
+    words = [f"'{number}_[{_ranges(sorted(tasks))}]'" if tasks else number for number, tasks in arrays.items()]
     return f"scancel {' '.join(words)}"
 
 
@@ -166,8 +134,6 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def final_state(job: str) -> str:
     """State of a job that has ended, in Slurm's word, such as CANCELLED; empty if Slurm has forgotten it."""
-    try:
-        match = re.search(r"JobState=(\S+)", answer("scontrol", "show", "job", job))
-    except SlurmError:
-        return ""
-    return match[1] if match else ""
+    with suppress(SlurmError):
+        return "".join(re.findall(r"JobState=(\S+)", answer("scontrol", "show", "job", job))[:1])
+    return ""
