@@ -89,17 +89,24 @@ TWO = {"devices": 2}
 LONG = (*SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
 
 
-def run_with_torchrun(
-    raws: list[dict[str, Any]], file: Path, script: Path = ROOT / "tests/support/rank_jobs.py", restarts: int = 0
-) -> subprocess.CompletedProcess[str]:
-    """Two processes that run these jobs one after the other."""
+RANK_JOBS = ROOT / "tests/support/rank_jobs.py"
+
+
+def torchrun_line(raws: list[dict[str, Any]], file: Path, script: Path = RANK_JOBS, restarts: int = 0) -> list[str]:
+    """The command that runs these jobs one after the other in two processes."""
     file.write_text(json.dumps(raws))
     line = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
-    line += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", f"--max-restarts={restarts}", str(script), str(file)]
-    more = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
-    return subprocess.run(
-        line, capture_output=True, text=True, env=environment() | more, cwd=ROOT, timeout=240, check=False
-    )
+    line += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", f"--max-restarts={restarts}"]
+    return [*line, str(script), str(file)]
+
+
+def torchrun_environment() -> dict[str, str]:
+    return environment() | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+
+
+def run_with_torchrun(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
+    line, variables = torchrun_line(*arguments, **options), torchrun_environment()
+    return subprocess.run(line, capture_output=True, text=True, env=variables, cwd=ROOT, timeout=240, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +255,20 @@ def test_a_killed_command_leaves_no_process_and_a_saved_run(tmp_path: Path) -> N
         time.sleep(0.1)
     assert len(children) == 2 and not any(map(is_running, children))
     assert folder.status()["state"] == "stopped" and folder.status()["step"] >= 30
+
+
+@pytest.mark.slow
+def test_processes_go_on_without_a_killed_torchrun(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, *SCAN, "train.max_steps=300", **TWO)
+    folder = RunFolder(run_folder(raw))
+    process = subprocess.Popen(torchrun_line([raw], tmp_path / "jobs.json"), env=torchrun_environment(), cwd=ROOT)
+    wait_for_step(folder.metrics_file, 10, process)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while folder.status()["state"] != "finished" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert folder.status()["state"] == "finished"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.several_devices import EXACT, assert_equal_numbers, raw_of
-from support.small_runs import BRIEF_SCAN, ROOT, environment, run_job, wait_for_step
+from support.small_runs import BRIEF_SCAN, ROOT, assert_same_run, environment, run_job, wait_for_step
 
 from attnlab.config.run_identity import run_folder
 from attnlab.run.run_folder import RunFolder
@@ -85,8 +85,8 @@ def test_two_machines_whose_names_resolve_to_themselves(machines: None, tmp_path
 
 
 def test_a_machine_that_vanishes_ends_the_run_with_a_sentence(machines: None, tmp_path: Path) -> None:
-    """Its process neither ends nor answers: the cable is pulled."""
-    words = ("train.max_steps=100000", "train.checkpoint_every=20")
+    """Its process neither ends nor answers: the cable is pulled. The run goes on as if nothing had been."""
+    words = ("train.max_steps=500", "train.checkpoint_every=20")
     raw = raw_of(tmp_path, *SCAN, *words, **TWO_MACHINES)
     commands = started(tmp_path / "jobs.json", raw, "5")
     folder = RunFolder(run_folder(raw))
@@ -100,4 +100,7 @@ def test_a_machine_that_vanishes_ends_the_run_with_a_sentence(machines: None, tm
             command.kill()
     assert "another process of this run did not answer: its machine or the network may be gone" in printed, printed
     assert folder.status()["state"] == "failed" and folder.status()["step"] >= 20
-    assert folder.checkpoint.exists()
+    assert run_job(raw_of(tmp_path, *SCAN, *words, devices=2), quiet=True) == 0
+    uninterrupted = raw_of(tmp_path / "other", *SCAN, *words, devices=2)
+    assert run_job(uninterrupted, quiet=True) == 0
+    assert_same_run(run_folder(uninterrupted), folder.path, steps=500)

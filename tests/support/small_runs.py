@@ -162,13 +162,13 @@ def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, signum: int = 2) -> N
     monkeypatch.setattr(StopRequest, "pending", lambda self: next(counted, None))
 
 
-def assert_same_run(first_run: Path, second_run: Path) -> None:
+def assert_same_run(first_run: Path, second_run: Path, steps: int = 40) -> None:
     assert (first_run / "metrics.csv").read_text() == (second_run / "metrics.csv").read_text()
     results = [json.loads((folder / "result.json").read_text()) for folder in (first_run, second_run)]
     for key in ("metrics", "counts", "selection", "data"):
         assert results[0][key] == results[1][key], key
     first, second = (torch.load(folder / "last.ckpt", weights_only=True) for folder in (first_run, second_run))
-    assert first["global_step"] == second["global_step"] == 40
+    assert first["global_step"] == second["global_step"] == steps
     for name, weight in first["state_dict"].items():
         assert torch.equal(weight, second["state_dict"][name]), name
     moments = [checkpoint["optimizer_states"][0]["state"] for checkpoint in (first, second)]

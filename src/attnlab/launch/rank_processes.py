@@ -84,6 +84,10 @@ def _agent_config(ranks: int, logs: str) -> Any:
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
 
+    # Older torch has no such option: its agent handles signals itself, and kills what has not saved in 30 seconds.
+    signals: dict[str, Any] = (
+        {"signals_to_handle": ""} if "signals_to_handle" in LaunchConfig.__dataclass_fields__ else {}
+    )
     return LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -96,7 +100,7 @@ def _agent_config(ranks: int, logs: str) -> Any:
         logs_specs=DefaultLogsSpecs(log_dir=logs),
         max_restarts=0,
         start_method=start_method(),
-        signals_to_handle="",
+        **signals,
     )
 
 
