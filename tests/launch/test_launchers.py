@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.small_runs import (
     BRIEF_SCAN,
+    ROOT,
     config_of,
     folder_of,
     run_command,
@@ -99,6 +100,27 @@ def test_wrong_words_about_launchers(words: str, problem: str) -> None:
     with pytest.raises(ConfigError) as error:
         check_command(["task=scan", *words.split()])
     assert problem in str(error.value)
+
+
+def test_a_launcher_of_a_users_own_is_a_class_and_a_yaml(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example of docs/extending.md."""
+    section = (ROOT / "docs/extending.md").read_text().partition("## A launcher\n")[2].partition("\n## ")[0]
+    code, yaml = (section.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "yaml"))
+    for file, text in (("my_package/reversed.py", code), ("conf/hydra/launcher/reversed.yaml", yaml)):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = settings(tmp_path, "task=scan", "model=linear", "seed=0,1", "hydra/launcher=reversed")
+    with pytest.raises(ConfigError, match="reversed.Reversed: my_package is outside attnlab"):
+        train_main(["-m", *words])
+    monkeypatch.setenv("ATTNLAB_PLUGINS", "my_package")
+    with pytest.raises(ConfigError, match=r"hydra\.launcher\.anounce=true"):
+        train_main(["-m", *words, "hydra.launcher.anounce=true"])
+    assert train_main(["-m", *words, "hydra.launcher.announce=true"]) == 0
+    assert calls == [("linear", 1), ("linear", 0)] and "2 jobs\n" in capsys.readouterr().out
 
 
 def test_one_run_needs_no_launcher(

@@ -39,7 +39,9 @@ def user_conf() -> Path | None:
 
 @cache
 def _adds_choices(folder: Path) -> bool:
-    groups = [folder / path.name for path in CONF.iterdir() if path.is_dir() and (folder / path.name).is_dir()]
+    # hydra: launchers of a user's own
+    names = [*(path.name for path in CONF.iterdir() if path.is_dir()), "hydra"]
+    groups = [folder / name for name in names if (folder / name).is_dir()]
     for file in sorted(file for group in groups for file in group.rglob("*.yaml")) if folder != CONF else ():
         shipped = CONF / file.relative_to(folder)
         if shipped.exists() and shipped.read_bytes() != file.read_bytes():
