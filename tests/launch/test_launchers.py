@@ -32,6 +32,7 @@ from attnlab.launch.worker_process import Worker
 from attnlab.learn.devices.usable_cores import usable_cores
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped, StopRequest, unheard
+from attnlab.run.run_folder import RunFolder
 
 Calls = list[tuple[str, int]]
 
@@ -219,3 +220,17 @@ def test_processes_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
     for folder in folders[:2]:
         status = json.loads((folder / "status.json").read_text())
         assert status["state"] == "stopped" and status["step"] >= 3
+
+
+@pytest.mark.slow
+def test_processes_save_when_the_command_is_killed(tmp_path: Path) -> None:
+    long = (*BRIEF_SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
+    process = start_command("train.py", *AT_ONCE, *settings(tmp_path, *long), "hydra.launcher.n_jobs=2")
+    folders = [RunFolder(folder_of(tmp_path, *long, "model=linear", f"seed={seed}")) for seed in range(3)]
+    for folder in folders[:2]:
+        wait_for_step(folder.metrics_file, 3, process)
+    process.kill()
+    # until no process holds its output
+    process.communicate(timeout=60)
+    assert [folder.status().get("state") for folder in folders] == ["stopped", "stopped", None]
+    assert all(folder.checkpoint.exists() for folder in folders[:2])
