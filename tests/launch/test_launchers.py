@@ -106,14 +106,9 @@ def test_wrong_words_about_launchers(words: str, problem: str) -> None:
 def test_a_launcher_of_a_users_own_is_a_class_and_a_yaml(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The example of docs/extending.md."""
-    section = (ROOT / "docs/extending.md").read_text().partition("## A launcher\n")[2].partition("\n## ")[0]
-    code, yaml = (section.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "yaml"))
-    for file, text in (("my_package/reversed.py", code), ("conf/hydra/launcher/reversed.yaml", yaml)):
-        (tmp_path / file).parent.mkdir(parents=True)
-        (tmp_path / file).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
+    """The one of examples/package."""
+    monkeypatch.syspath_prepend(ROOT / "examples/package")
+    monkeypatch.chdir(ROOT / "examples/package")
     words = settings(tmp_path, "task=scan", "model=linear", "seed=0,1", "hydra/launcher=reversed")
     assert train_main(["-m", *words]) == 2
     assert "reversed.Reversed: my_package is outside attnlab" in capsys.readouterr().err

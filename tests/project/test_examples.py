@@ -88,7 +88,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_shows_the_files_of_the_examples() -> None:
     files = [file for file in (ROOT / "examples").glob("*/**/*") if file.suffix in (".py", ".yaml")]
     shown = re.findall(r"^```(?:python|yaml)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert len(shown) == 11
+    assert len(shown) == 13
     assert set(shown) == {file.read_text() for file in files if file.name != "__init__.py"}
 
 
