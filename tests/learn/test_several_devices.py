@@ -243,6 +243,27 @@ def test_a_killed_process_is_named(
 
 
 @pytest.mark.slow
+def test_a_notice_reaches_the_former_handler(tmp_path: Path) -> None:
+    """Such as one that puts the job back into a queue; once the run is saved."""
+    seen: list[str] = []
+    raw = raw_of(tmp_path, *LONG, **TWO)
+    folder = RunFolder(run_folder(raw))
+    former = signal.signal(signal.SIGUSR1, lambda *inputs: seen.append(folder.status()["state"]))
+
+    def notice() -> None:
+        while not (folder.metrics_file.exists() and "train/loss" in folder.metrics_file.read_text()):
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    threading.Thread(target=notice, daemon=True).start()
+    try:
+        assert run_job(raw, quiet=True) == 128 + signal.SIGUSR1
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    assert seen == ["stopped"]
+
+
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_process_and_a_saved_run(tmp_path: Path) -> None:
     folder = RunFolder(folder_of(tmp_path, *LONG))
     process = start_command("train.py", *settings(tmp_path, *LONG, "trainer.devices=2"))

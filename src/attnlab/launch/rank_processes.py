@@ -22,7 +22,7 @@ from typing import Any
 from attnlab.config.job_config import JobConfig
 from attnlab.launch.worker_process import Worker, start_method
 from attnlab.learn.devices.rank_layout import AGENT, EndedElsewhere, RankError
-from attnlab.learn.stop_signals import Stopped, handled_by, unheard
+from attnlab.learn.stop_signals import Stopped, handled_by, pass_on, unheard
 from attnlab.run.run_folder import RunFolder, is_finished
 from attnlab.run.run_lock import is_locked
 
@@ -56,16 +56,17 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
 
     for logger in _LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL)
-    here = os.getpid()
+    here, came = os.getpid(), list[int]()
 
     def forward(signum: int, frame: FrameType | None) -> None:
         if os.getpid() != here:
             # a new process, before it has handlers of its own
             unheard.append(signum)
         else:
+            came.append(signum)
             threading.Thread(target=_send, args=(signum,), daemon=True).start()
 
-    with TemporaryDirectory() as logs, handled_by(forward):
+    with TemporaryDirectory() as logs, handled_by(forward) as former:
         try:
             elastic_launch(_agent_config(ranks, logs), _train_as_rank)(train, job, label, name, here, os.getpgrp())
             return
@@ -76,6 +77,7 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
     unsaved = isinstance(error, Stopped) and folder.status().get("state") == "running"
     if (unsaved or isinstance(error, RankError)) and folder.status_file.exists() and not is_locked(folder.path):
         folder.record_end(error)
+    pass_on(came, former)
     raise error
 
 
