@@ -21,13 +21,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from attnlab.config.command_line.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, first_line, short_path
 from attnlab.config.problem import Problem, UserError
 from attnlab.config.schema import Config
 from attnlab.launch.launcher import Launcher
-from attnlab.launch.run_job import JobTask, say
+from attnlab.launch.run_job import JobTask, exit_code, say
 from attnlab.launch.worker_process import Worker
 from attnlab.learn.devices.usable_cores import threads_of_environment, usable_cores
 from attnlab.learn.stop_signals import NOTICES, Stopped, StopRequest, unheard
@@ -199,8 +198,7 @@ class _Sweep:
 
 
 def _failed(task: JobTask, reason: str) -> int:
-    print(f"\nfailed: {task.label} {task.name}\n  {reason}; repeat the command to go on", file=sys.stderr, flush=True)
-    return FAILED
+    return exit_code(UserError(f"{reason}; repeat the command to go on"), f"{task.label} {task.name}")
 
 
 def _text(demand: dict[str, float]) -> str:
