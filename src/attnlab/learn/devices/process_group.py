@@ -259,10 +259,11 @@ def _addresses(store: dist.Store, layout: RankLayout, stop: StopRequest) -> list
     """Wait until all processes have begun; torch itself would wait as long as for data.
 
     Returns:
-        by rank, the address that each machine has on its way to rank 0.
+        by rank, the address that each machine has on its way to rank 0; empty on one machine.
     """
     names = [f"address/{rank}" for rank in range(layout.world)]
-    store.set(names[layout.rank], address_towards(cluster_environment(layout).main_address))
+    ours = address_towards(cluster_environment(layout).main_address) if layout.nodes > 1 else ""
+    store.set(names[layout.rank], ours)
     until = time.monotonic() + ARRIVAL_SECONDS
     while not store.check(names):
         if (signum := stop.pending()) is not None:
