@@ -167,7 +167,7 @@ def test_runs_that_share_a_task_go_on_after_a_notice(tmp_path: Path) -> None:
     code, _, err = end(process)
     assert code == again.returncode == 0, err + again.stderr
     assert again.stderr.count("in the queue already (job ") == 3 and "submitted" not in again.stderr
-    assert re.search(r"submitted: 3 runs as attnlab-scan-linear, job \d+, tasks 0-1\n", err), err
+    assert re.search(r"submitted: 3 runs as attnlab, job \d+, tasks 0-1\n", err), err
     assert len(re.findall(r"\[[12]/3\] job \d+_0 is back in the queue \(stopped by SIGUSR2, step \d+\)", err)) == 2, err
     here = run_command("train.py", *sweep(tmp_path / "here", *words, "seed=range(0,3)", "hydra/launcher=basic"))
     assert here.returncode == 0, here.stderr

@@ -341,6 +341,28 @@ def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     assert now[0] <= wait_for_jobs.LATE_FILES + 1
 
 
+def test_a_run_that_fails_beside_others_of_its_job_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = job_tasks(check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN)))[:2]
+    folders = [RunFolder(task.folder) for task in tasks]
+    for folder in folders:
+        folder.create()
+        folder.record_end(ValueError("of an earlier job"))
+    awaited = [wait_for_jobs.Awaited(task, "17_0", None, {"runs_per_task": 2}) for task in tasks]
+    folders[1].set_status("failed", "killed by SIGKILL")
+    held, states = iter([{"17_0": SlurmJob("RUNNING", 0, "None", "node1")}, {}]), iter(["RUNNING", "FAILED"])
+    monkeypatch.setattr(wait_for_jobs, "held_jobs", lambda: next(held))
+    monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: next(states))
+    monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
+    wait_for_jobs.wait_for_jobs(awaited)
+    assert capsys.readouterr().err.splitlines() == [
+        f"[2/12] {tasks[1].name}: job 17_0 is RUNNING; failed: killed by SIGKILL",
+        f"[1/12] {tasks[0].name}: job 17_0 runs on node1",
+        f"[1/12] {tasks[0].name}: job 17_0 is FAILED; failed: ValueError: of an earlier job",
+    ]
+
+
 def test_a_dependency_that_never_comes_is_told() -> None:
     expected = map(wait_for_jobs.EXPECTED.fullmatch, ("Dependency", "", "Nodes required for job are DOWN"))
     assert all(expected) and not wait_for_jobs.EXPECTED.fullmatch("DependencyNeverSatisfied")
@@ -357,7 +379,7 @@ class Run:
     job: None = None
 
     label = name = property(lambda self: f"[{self.number}]")
-    folder = property(lambda self: self.number)
+    folder = property(lambda self: Path(str(self.number)))
 
     def run(self) -> int:
         if self.code == 128 + signal.SIGKILL:
@@ -435,9 +457,9 @@ def test_a_run_has_as_many_threads_as_its_share_of_the_cores(
     for options, threads, sizes, beside in (
         ({}, CORES_BESIDE_GPU, [1, 1, 1, 1], False),
         ({"cpus_per_task": 9}, 9, [1, 1, 1, 1], False),
-        ({"runs_per_task": 4}, CORES_BESIDE_GPU, [4, 2], True),
-        ({"runs_per_task": 4, "cpus_per_task": 9}, 2, [4, 2], True),
-        ({"runs_per_task": 4, "cpus_per_task": 2}, 1, [4, 2], True),
+        ({"runs_per_task": 5}, CORES_BESIDE_GPU, [5, 5, 2], True),
+        ({"runs_per_task": 5, "cpus_per_task": 11}, 2, [5, 5, 2], True),
+        ({"runs_per_task": 5, "cpus_per_task": 2}, 1, [5, 5, 2], True),
     ):
         wanted = submission_of(command, tmp_path / "logs", **options)
         assert len(wanted.submit(wanted.arrays(runs)[0])) == sum(sizes)

@@ -35,8 +35,8 @@ class Job:
     same: str = ""
 
     @property
-    def folder(self) -> Any:
-        return self.same or self.number
+    def folder(self) -> Path:
+        return self.out / (self.same or str(self.number))
 
     label = property(lambda self: f"[{self.number}]")
     name = property(lambda self: f"seed={self.number}")
@@ -52,6 +52,8 @@ class Job:
         return 1
 
     def die(self) -> int:
+        self.folder.mkdir()
+        RunFolder(self.folder).set_status("running")
         os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
@@ -103,6 +105,8 @@ def test_a_killed_process_fails_its_job_only(tmp_path: Path, capsys: pytest.Capt
     printed = capsys.readouterr().err
     assert "failed: [0] seed=0\n  its process was killed by SIGKILL (was there too little memory?)" in printed
     assert "the other jobs go on, 1 at once; repeat the command to go on; hydra.launcher.n_jobs=..." in printed
+    status = RunFolder(tmp_path / "0").status()
+    assert status["state"] == "failed" and "killed by SIGKILL" in status["reason"]
 
 
 def test_a_signal_reaches_every_job_and_then_the_starter(tmp_path: Path) -> None:
@@ -156,9 +160,9 @@ def test_more_processes_than_cores_are_started_with_a_note(plan: Callable[..., A
     requested = plan(2, 12, n_jobs=5)
     assert (requested.processes, requested.threads) == (5, 1)
     assert requested.line(12).startswith(
-        "note: 5 processes with 1 thread each share 2 cores, which is no faster than 2"
+        "note: jobs run in 5 processes on 2 cores, 1 thread each, which is no faster than 2 processes"
     )
-    assert requested.line(2) == "" == plan(2, 12, n_jobs=-1).line(12)
+    assert requested.line(2) == "jobs run in 2 processes on 2 cores, 1 thread each" == plan(2, 12, n_jobs=-1).line(12)
     assert plan(4, 12, n_jobs=-2).processes == 3
     assert plan(2, 12, n_jobs=1) is None
 

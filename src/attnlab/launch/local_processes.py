@@ -34,18 +34,16 @@ class ProcessPlan:
     gpus: tuple[str, ...] = ()
 
     def line(self, jobs: int) -> str:
-        """Line to print before the first of so many unfinished jobs; empty if there is nothing to say."""
+        """Line to print before the first of so many unfinished jobs."""
         processes, (least, most) = min(self.processes, jobs), self.per_job
         threads = counted(most, "thread") if least == most else f"{least} to {most} threads"
-        cores = counted(self.cores, "core")
+        how = f"jobs run in {counted(processes, 'process')} on {counted(self.cores, 'core')}, {threads} each"
         if self.is_default:
-            how = f"jobs run in {counted(processes, 'process')} on {cores}, {threads} each (hydra/launcher=joblib)"
-            return f"no GPU here: {how}; hydra/launcher=basic runs one after the other"
+            return f"no GPU here: {how} (hydra/launcher=joblib); hydra/launcher=basic runs one after the other"
         if processes * most > self.cores:
             fitting = counted(max(1, self.cores // most), "process")
-            how = f"{counted(processes, 'process')} with {threads} each share {cores}"
             return f"note: {how}, which is no faster than {fitting} and takes more memory (hydra.launcher.n_jobs)"
-        return ""
+        return how
 
 
 class Processes(Launcher):
@@ -68,8 +66,7 @@ class Processes(Launcher):
         if left := [task for task in beside if task.label not in codes]:
             from attnlab.launch.worker_pool import WorkerPool
 
-            if line := plan.line(len(left)):
-                print(line, file=sys.stderr, flush=True)
+            print(plan.line(len(left)), file=sys.stderr, flush=True)
             pool = WorkerPool(left, plan.processes, plan.gpus)
             if code := pool.run():
                 raise SystemExit(code)
@@ -82,6 +79,11 @@ class Processes(Launcher):
             return []
         text = ": jobs with trainer.devices or trainer.nodes other than 1 would share the devices"
         return [Problem("hydra/launcher=joblib", f"{text}; hydra/launcher=basic runs them one after the other")]
+
+    def plan(self, tasks: Sequence[JobTask]) -> list[str]:
+        """Processes and threads of the jobs."""
+        plan = self.process_plan([task.job for task in tasks])
+        return ["jobs run one after the other"] if plan is None else [plan.line(len(tasks))]
 
     def process_plan(self, jobs: Sequence[JobConfig]) -> ProcessPlan | None:
         """The plan of a sweep; None if its jobs run in this process, one after the other.

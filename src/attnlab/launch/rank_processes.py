@@ -24,7 +24,6 @@ from attnlab.launch.worker_process import Worker, start_method
 from attnlab.learn.devices.rank_layout import AGENT, EndedElsewhere, RankError
 from attnlab.learn.stop_signals import Stopped, handled_by, pass_on, unheard
 from attnlab.run.run_folder import RunFolder, is_finished
-from attnlab.run.run_lock import is_locked
 
 _START_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
@@ -73,10 +72,8 @@ def run_ranks(train: Callable[..., int], job: JobConfig, ranks: int, label: str,
         except ChildFailedError as failed:
             rank, failure = failed.get_first_failure()
             error = _rank_error(rank, failure.exitcode)
-    folder = RunFolder(job.folder)
-    unsaved = isinstance(error, Stopped) and folder.status().get("state") == "running"
-    if (unsaved or isinstance(error, RankError)) and folder.status_file.exists() and not is_locked(folder.path):
-        folder.record_end(error)
+    if not isinstance(error, EndedElsewhere):
+        RunFolder(job.folder).record_lost(error)
     pass_on(came, former)
     raise error
 

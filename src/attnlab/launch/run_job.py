@@ -63,7 +63,8 @@ def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int
                 layout = layout_of(job.typed.trainer, os.environ, gpus_here)
                 result, shown = _train(job, stop, layout, label, name)
     except (Exception, Stopped) as error:
-        code = _code_in_process(error, place, f"{label} {name}".strip() or short_path(job.folder))
+        folder = short_path(job.folder) if job.folder.exists() else start_line(job)
+        code = _code_in_process(error, place, f"{label} {name}".strip() or folder)
         end_if_left_open(code)
         stop.pass_on()
         return code

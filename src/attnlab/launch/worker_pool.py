@@ -9,16 +9,17 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from types import FrameType
 from typing import Any, cast
 
 from attnlab.config.command_line.command_frame import FAILED
-from attnlab.launch.run_job import JobTask
+from attnlab.config.problem import UserError
+from attnlab.launch.run_job import JobTask, exit_code
 from attnlab.launch.worker_process import serve, start_method
 from attnlab.learn.stop_signals import handled_by, pass_on
+from attnlab.run.run_folder import RunFolder
 
 
 class WorkerPool:
@@ -107,7 +108,7 @@ class WorkerPool:
             code = FAILED
             if not self.came:
                 self.size = max(1, self.size - (worker.exitcode == -signal.SIGKILL))
-                print(self._lost_text(task, worker.exitcode), file=sys.stderr, flush=True)
+                self._report_lost(task, worker.exitcode)
         else:
             if code > 128:
                 # A signal reached this process, which begins nothing any more.
@@ -116,14 +117,17 @@ class WorkerPool:
                 self.idle.append(line)
         self.codes[task.label] = code
 
-    def _lost_text(self, task: JobTask, code: int) -> str:
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone, with exit code {code}"
-        why, advice = "", "repeat the command to go on"
+    def _report_lost(self, task: JobTask, code: int) -> None:
+        """Print, and record in the run folder, that the process of a task has ended."""
+        how, advice = f"gone, with exit code {code}", "repeat the command to go on"
+        if code < 0:
+            how = f"killed by {signal.Signals(-code).name}"
         if code == -signal.SIGKILL:
-            why = " (was there too little memory?)"
+            how += " (was there too little memory?)"
             advice += f"; {self.advice}"
+        RunFolder(task.folder).record_lost(UserError(f"its process was {how}"))
         others = f"the other jobs go on, {self.size} at once; " if self.waiting or self.busy else ""
-        return f"\nfailed: {task.label} {task.name}\n  its process was {how}{why}; {others}{advice}"
+        exit_code(UserError(f"its process was {how}; {others}{advice}"), f"{task.label} {task.name}")
 
     def _forward(self, signum: int, frame: FrameType | None) -> None:
         if os.getpid() != self.process:

@@ -21,6 +21,7 @@ import attnlab
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import comparable, differences
 from attnlab.data.files.file_lock import Timeout
+from attnlab.learn.devices.rank_layout import EndedElsewhere
 from attnlab.learn.stop_signals import Stopped
 from attnlab.run.read_run_files import (
     HEADER,
@@ -32,7 +33,7 @@ from attnlab.run.read_run_files import (
     read_rows,
     read_status,
 )
-from attnlab.run.run_lock import acquired_lock
+from attnlab.run.run_lock import acquired_lock, is_locked
 
 _PART = re.compile(r"(.+\.\d+|last\.ckpt|best(_.+)?_step\d+\.pt)\.part")
 """files that a run writes and renames (`write_text`, `learn.weight_files`)"""
@@ -124,16 +125,27 @@ class RunFolder:
         self._written = status
 
     def record_end(self, error: BaseException | None) -> None:
-        """Record in status.json how the run ended; a stop is kept there when the run goes on (`last_stop`)."""
+        """Record in status.json how the run ended; a stop is kept there when the run goes on (`last_stop`).
+
+        An `EndedElsewhere` is recorded by the process that knows more (`record_lost`).
+        """
         match error:
             case None:
                 self.set_status("finished")
             case Stopped():
                 last = {"reason": str(error), "step": self.status().get("step", 0), "at": time.time()}
                 self.set_status("stopped", str(error), last_stop=last)
+            case EndedElsewhere():
+                pass
             case _:
                 # cut: a compiler's message may have 200,000 characters
                 self.set_status("failed", f"{type(error).__name__}: {error}"[:2000])
+
+    def record_lost(self, error: BaseException) -> None:
+        """Record the end of a run whose process could not do so; nothing if it had not begun, or has ended itself."""
+        with contextlib.suppress(RunError):
+            if self.status().get("state") == "running" and not is_locked(self.path):
+                self.record_end(error)
 
     def result(self) -> dict[str, Any] | None:
         return read_result(self.result_file)

@@ -68,7 +68,7 @@ def queued_runs(tasks: Sequence[JobTask]) -> Mapping[Path, Awaited]:
             record = read(there.folder)
             for run in by_folder.keys() & record["runs"][int(job.partition("_")[2] or 0)]:
                 log, task = JobPaths(there.folder, job).stdout, by_folder[run]
-                queued[task.folder] = Awaited(task, job, log, record["options"])
+                queued[task.folder] = Awaited(task, job, log, dict(record["options"]))
     return queued
 
 
@@ -98,7 +98,8 @@ class SlurmSubmission:
         self.notes = [f"{alone}; hydra.launcher.gpus_per_node=1 asks for one"] if mixed else []
 
     def arrays(self, runs: Sequence[JobTask]) -> list[Array]:
-        """An array for every task and model, or several where it would be larger than Slurm allows."""
+        """An array for every task and model, or, with several runs a task, for all runs of equal resources; several
+        where Slurm allows fewer tasks in one."""
         alike: dict[str, tuple[dict[str, Any], list[JobTask]]] = {}
         for run in runs:
             options = self.options(run)
@@ -114,8 +115,9 @@ class SlurmSubmission:
         conf, config, times = self.conf, run.job.typed, self.conf.runs_per_task
         devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, self.gpus
         processes = (conf.gpus or 1) if devices == "auto" else devices
+        name = f"attnlab-{config.task['name']}-{config.model.name}".replace("/", "-") if times == 1 else "attnlab"
         wanted = {
-            "job_name": f"attnlab-{config.task['name']}-{config.model.name}".replace("/", "-"),
+            "job_name": name,
             "time": self.limit,
             "nodes": 1 if nodes == "auto" else nodes,
             "ntasks_per_node": processes,
@@ -160,7 +162,7 @@ class SlurmSubmission:
             text = f"Slurm refused the jobs ({slurm.complaint(str(error))}), which ask for {array.resources()}"
             raise slurm.SlurmError(text) from None
         pairs = zip(jobs, array.tasks, strict=True)
-        return [Awaited(run, job.job_id, job.paths.stdout) for job, task in pairs for run in task]
+        return [Awaited(run, job.job_id, job.paths.stdout, asdict(conf)) for job, task in pairs for run in task]
 
 
 class SlurmLauncher(Launcher):

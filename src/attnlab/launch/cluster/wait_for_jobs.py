@@ -28,20 +28,23 @@ class Awaited:
 
     job:     its id on Slurm, `17_3` in an array; empty: a process that is not known here trains the run.
     log:     file with the job's output.
-    options: of the launcher that submitted it.
+    options: of the launcher that submitted it, if they are known.
     seen:    the last state that Slurm told.
+    before:  status.json of the run when it was submitted, or found in the queue.
     stop:    the last stop of the run that is known, as in status.json.
     """
 
     task: JobTask
     job: str = ""
     log: Path | None = None
-    options: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     seen: SlurmJob | None = field(default=None, init=False)
+    before: dict[str, Any] = field(init=False)
     stop: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stop = self.status().get("last_stop")
+        self.before = self.status()
+        self.stop = self.before.get("last_stop")
 
     def status(self) -> dict[str, Any]:
         """status.json of the run."""
@@ -49,6 +52,15 @@ class Awaited:
             return RunFolder(self.task.folder).status()
         except RunError as error:
             return {"state": "failed", "reason": str(error)}
+
+    def has_ended(self, held: Mapping[str, SlurmJob]) -> bool:
+        """Whether its job has ended, or the run itself beside others that its job trains on."""
+        if self.job not in held:
+            return bool(self.job) or not is_locked(self.task.folder)
+        if self.options.get("runs_per_task", 1) == 1:
+            return False
+        status = self.status()
+        return status.get("state") in ("finished", "failed") and status != self.before
 
     def print_change(self, now: SlurmJob) -> bool:
         """Print that the job began, or went back into the queue; returns whether it did."""
@@ -97,11 +109,11 @@ def wait_for_jobs(left: list[Awaited]) -> None:
             time.sleep(LONGEST)
             continue
         news = _print_waiting(left, held, noted)
-        ended = [run for run in left if not (run.job in held if run.job else is_locked(run.task.folder))]
-        left[:] = [run for run in left if run not in ended]
+        ended = [run for run in left if run.has_ended(held)]
         deadline = time.monotonic() + LATE_FILES
         for run in ended:
             run.print_end(deadline)
+            left.remove(run)
         changed = [run.print_change(held[run.job]) for run in left if run.job]
         pause = SHORTEST if news or ended or any(changed) else min(pause * 1.5, LONGEST)
         time.sleep(pause if left else 0)
