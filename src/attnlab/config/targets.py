@@ -87,6 +87,9 @@ def class_at(path: str) -> type:
     """
     require_allowed(path)
     module_name, _, name = path.rpartition(".")
+    package = path.partition(".")[0]
+    if find_module(package) is None:
+        raise TargetError(f"Python finds no package {package}; begin the command with PYTHONPATH=<the folder it is in>")
     if module_name not in sys.modules and find_module(module_name) is None:
         raise TargetError(f"no module {module_name}{hint(nearest_module(module_name))}")
     try:

@@ -1,6 +1,7 @@
 """Checks of Hydra's own overrides, above all of the launcher: `hydra/launcher=...` and `hydra.launcher.*`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from attnlab.config.compose import compose_unresolved, hydra_session
 from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
 from attnlab.config.problem import Problem
+from attnlab.config.targets import TargetError, read_signature
 from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, NODES, RAY, SLURM
 from attnlab.config.validation.search import GROUP as SWEEPERS
 from attnlab.config.validation.search import sweeper_problem
@@ -29,16 +31,20 @@ _PACKAGES = {SLURM: ("submitit", "sweep"), RAY: ("ray", "ray")}
 """package of a launcher, and the extra that installs it"""
 
 
-def unknown_option(item: Item, words: Sequence[Item]) -> Problem | None:
+def _unknown_option(item: Item, words: Sequence[Item], conf: Path) -> Problem | None:
     """The problem of an option that the chosen launcher or sweeper does not have, else None.
 
     Args:
-        words: the overrides of the command line, the choice of the launcher and the sweeper included.
+        words: valid overrides of the command line, the choice of the launcher and the sweeper included.
     """
     group, _, key = item.key.replace(".", "/", 1).partition(".")
     by_name = _options_by_name(group) if group in (GROUP, SWEEPERS) else {}
     chosen = next((word.values[0] for word in words if word.key == group and word.values), None)
     name = chosen or (DEFAULT if group == GROUP else "basic")
+    if group == GROUP and name not in by_name:
+        # a user's own is a file
+        launcher = compose_unresolved([f"{GROUP}={name}"], conf)[1]["launcher"]
+        by_name[name] = [key for key in launcher if key not in ("name", "_target_")]
     if not key or name not in by_name or key.partition(".")[0] in by_name[name]:
         return None
     value = {key: item.values[0] if item.values else None}
@@ -58,8 +64,12 @@ def launcher_problems(launcher: Mapping[str, Any]) -> list[Problem]:
     package, extra = _PACKAGES.get(name, ("hydra", ""))
     if find_spec(package) is None:
         return [Problem(f"{GROUP}={name}", f": {package} is not installed; pip install -e '.[{extra}]' brings it")]
-    kinds = hints(NODES[name]) if name in NODES else {}
-    problems: list[Problem] = []
+    kinds, problems = hints(NODES[name]) if name in NODES else {}, list[Problem]()
+    if name not in NODES:
+        # another class than a launcher is refused when it is made
+        with suppress(TargetError):
+            arguments = read_signature(launcher["_target_"]).arguments
+            kinds = {key: argument.annotation for key, argument in arguments.items()}
     for key in (key for key in kinds if key in launcher):
         problems += conform(launcher[key], kinds[key], f"{_SECTION}.{key}")
     return problems or _value_problems(launcher)
@@ -92,7 +102,9 @@ def hydra_words(items: Sequence[Item], conf: Path) -> tuple[list[str], list[Prob
     choices = [item.text for item in good if "/" in item.key]
     errors = {item.text: _error(list(dict.fromkeys([*choices, item.text])), conf) for item in good}
     problems += [
-        unknown_option(item, good) or Problem(item.text, f": {errors[item.text]}") for item in good if errors[item.text]
+        _unknown_option(item, good, conf) or Problem(item.text, f": {errors[item.text]}")
+        for item in good
+        if errors[item.text]
     ]
     return [text for text, error in errors.items() if not error], problems
 
