@@ -113,8 +113,12 @@ def test_a_launcher_of_a_users_own_is_a_class_and_a_yaml(
     assert train_main(["-m", *words]) == 2
     assert "reversed.Reversed: my_package is outside attnlab" in capsys.readouterr().err
     monkeypatch.setenv("ATTNLAB_PLUGINS", "my_package")
-    assert train_main(["-m", *words, "hydra.launcher.anounce=true"]) == 2
-    assert "hydra.launcher.anounce=true: " in capsys.readouterr().err
+    for word, problem in (
+        ("anounce=true", "anounce=true: unknown key; nearest: hydra.launcher.announce"),
+        ("announce=3", "announce=3: expected true or false"),
+    ):
+        assert train_main(["-m", *words, f"hydra.launcher.{word}"]) == 2
+        assert f"hydra.launcher.{problem}" in capsys.readouterr().err
     assert train_main(["-m", *words, "hydra.launcher.announce=true"]) == 0
     assert calls == [("linear", 1), ("linear", 0)] and "2 jobs\n" in capsys.readouterr().out
 
