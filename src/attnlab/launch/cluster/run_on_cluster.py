@@ -115,9 +115,8 @@ class SlurmSubmission:
         conf, config, times = self.conf, run.job.typed, self.conf.runs_per_task
         devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, self.gpus
         processes = (conf.gpus or 1) if devices == "auto" else devices
-        name = f"attnlab-{config.task['name']}-{config.model.name}".replace("/", "-") if times == 1 else "attnlab"
         wanted = {
-            "job_name": name,
+            "job_name": f"attnlab-{config.task['name']}-{config.model.name}" if times == 1 else "attnlab",
             "time": self.limit,
             "nodes": 1 if nodes == "auto" else nodes,
             "ntasks_per_node": processes,
@@ -178,8 +177,7 @@ class SlurmLauncher(Launcher):
         if mount := private_locks(runs.absolute()):
             why = f"start no run of {short_path(runs)} by hand while its job is in the queue"
             say("note:", f"{mount} does not show locks to other machines: {why}")
-        awaited: list[Awaited] = []
-        stop = StopRequest()
+        awaited, stop = list[Awaited](), StopRequest()
         try:
             with stop.listening():
                 with ExitStack() as locked:
@@ -216,18 +214,16 @@ class SlurmLauncher(Launcher):
         lines = [f"{counted(there, 'run')} in the queue already"] if there else []
         if arrays:
             parts = counted(sum(len(array.tasks) for array in arrays), "task"), counted(len(arrays), "array")
-            names = listed(dict.fromkeys(array.options["job_name"] for array in arrays), most=3)
             runs = f" of at most {size} runs" if size > 1 else ""
             lines += submission.notes
-            lines.append(f"on Slurm: {parts[0]}{runs} in {parts[1]} of at most {submission.most:,} tasks, {names}")
+            lines.append(f"on Slurm: {parts[0]}{runs} in {parts[1]} of at most {submission.most:,} tasks")
         asked = dict.fromkeys(array.resources() for array in arrays)
         return lines + [f"each task asks for {text}; Slurm checks that when it is submitted" for text in asked]
 
     def _sorted_out(self, tasks: Sequence[JobTask], awaited: list[Awaited]) -> list[JobTask]:
         """Returns runs to submit, and adds runs in progress to `awaited`; finished runs are left out with a line."""
-        missing: list[JobTask] = []
         queued, options = queued_runs(tasks), json.loads(json.dumps(asdict(self.conf)))
-        first = {task.folder: task for task in reversed(tasks)}
+        missing, first = list[JobTask](), {task.folder: task for task in reversed(tasks)}
         for task in tasks:
             if task is not first[task.folder]:
                 # as with two values of a key that mean the same

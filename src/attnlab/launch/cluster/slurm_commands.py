@@ -110,8 +110,7 @@ def held_jobs() -> Mapping[str, SlurmJob]:
     command = ("squeue", "--all", "--noheader", "--array", f"--user={os.getuid()}", f"--Format={wanted}")
     for line in answer(*command).splitlines():
         job, state, restarts, reason, nodes, output = (line[start:end].strip() for start, end in pairwise(_ENDS))
-        count = int(restarts) if restarts.isdigit() else 0
-        jobs[job] = SlurmJob(state, count, reason, nodes, Path(output).parent)
+        jobs[job] = SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes, Path(output).parent)
     return jobs
 
 

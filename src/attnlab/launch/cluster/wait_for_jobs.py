@@ -30,8 +30,7 @@ class Awaited:
     log:     file with the job's output.
     options: of the launcher that submitted it, if they are known.
     seen:    the last state that Slurm told.
-    before:  status.json of the run when it was submitted, or found in the queue.
-    stop:    the last stop of the run that is known, as in status.json.
+    before:  status.json of the run when it was submitted, found in the queue, or put back into it.
     """
 
     task: JobTask
@@ -40,11 +39,9 @@ class Awaited:
     options: Mapping[str, Any] = field(default_factory=dict)
     seen: SlurmJob | None = field(default=None, init=False)
     before: dict[str, Any] = field(init=False)
-    stop: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.before = self.status()
-        self.stop = self.before.get("last_stop")
 
     def status(self) -> dict[str, Any]:
         """status.json of the run."""
@@ -57,9 +54,7 @@ class Awaited:
         """Whether its job has ended, or the run itself beside others that its job trains on."""
         if self.job not in held:
             return bool(self.job) or not is_locked(self.task.folder)
-        if self.options.get("runs_per_task", 1) == 1:
-            return False
-        status = self.status()
+        status = self.status() if self.options.get("runs_per_task", 1) > 1 else {}
         return status.get("state") in ("finished", "failed") and status != self.before
 
     def print_change(self, now: SlurmJob) -> bool:
@@ -67,9 +62,10 @@ class Awaited:
         before, self.seen = self.seen or replace(now, state=""), now
         again = now.restarts > before.restarts
         if again:
-            former, self.stop = self.stop, self.status().get("last_stop")
+            former, self.before = self.before.get("last_stop"), self.status()
+            stop = self.before.get("last_stop")
             # no such words if the run could not be saved
-            why = f" ({self.stop['reason']}, step {self.stop['step']:,})" if self.stop not in (None, former) else ""
+            why = f" ({stop['reason']}, step {stop['step']:,})" if stop not in (None, former) else ""
             say(self.task.label, f"job {self.job} is back in the queue{why}; it goes on later")
         begins = now.state == "RUNNING" and (again or before.state != "RUNNING")
         if begins:

@@ -1,9 +1,8 @@
 """The function that a job of submitit runs: runs of a sweep, with signals that put the job back into the queue.
 
 Before its time is over, a job gets SIGUSR2 (submitit asks Slurm for it), and on some clusters SIGUSR1: its runs are
-saved at the end of the step, recorded as stopped, and submitit puts the job back into the queue, as long as
-`max_num_timeout` allows. SIGTERM is Slurm's notice of a preemption or of scancel: the runs are saved too; a preempted
-job is put back by Slurm itself, a cancelled one has ended.
+saved after the step, and submitit puts the job back into the queue, as long as `max_num_timeout` allows. SIGTERM is
+Slurm's notice of a preemption, after which it puts the job back itself, or of scancel: the runs are saved too.
 """
 
 import signal
