@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -44,6 +45,12 @@ def held() -> list[list[str]]:
     wanted = "--Format=JobArrayID:20,State:20,RestartCnt:10"
     done = subprocess.check_output(["squeue", "--noheader", "--array", "--partition=main", wanted], text=True)
     return [line.split() for line in done.splitlines()]
+
+
+def _ids() -> list[str]:
+    """Numbers of the jobs that run, also of tasks of arrays, by which Slurm's own processes name them."""
+    wanted = ["squeue", "--noheader", "--partition=main", "--states=RUNNING", "--format=%A"]
+    return subprocess.check_output(wanted, text=True).split()
 
 
 def until_all_run_again(process: subprocess.Popen[str], seconds: float = 120) -> None:
@@ -118,6 +125,29 @@ def test_preempted_and_cancelled_jobs_end_with_the_numbers_of_one_process(tmp_pa
     assert item.returncode == 0, item.stderr
     runs = [records(folder, ["linear", "vanilla"], [0], LONGER) for folder in (tmp_path, tmp_path / "here")]
     assert runs[0] == runs[1]
+
+
+def test_jobs_of_a_lost_machine_go_on_from_their_checkpoints(tmp_path: Path, slurm: Path) -> None:
+    """Nothing on it says that the jobs have ended: its programs are killed, and the node is set down."""
+    words = ("model=linear", "train.max_steps=2000", *SMALL_SCAN)
+    process = start_command("train.py", *sweep(tmp_path, *words, *ON_SLURM, "seed=0,1"))
+    runs = [folder_of(tmp_path, *words, f"seed={seed}") for seed in (0, 1)]
+    for run in runs:
+        wait_for_step(run / "metrics.csv", 100, process)
+    subprocess.run(["pkill", "-KILL", "--pidfile", str(slurm / "slurmd.pid")], check=True)
+    subprocess.run(["pkill", "-KILL", "--full", rf"slurmstepd: \[({'|'.join(_ids())})\."], check=True)
+    for run in runs:
+        os.kill(json.loads((run / "status.json").read_text())["pid"], signal.SIGKILL)
+    node = f"nodename={socket.gethostname().partition('.')[0]}"
+    subprocess.run(["scontrol", "update", node, "state=down", "reason=lost"], check=True)
+    # it registers, and is up again
+    subprocess.run(["slurmd", "-c"], check=True)
+    until_all_run_again(process)
+    code, _, err = end(process)
+    assert code == 0 and err.count("is back in the queue; it goes on later") == 2, err
+    here = run_command("train.py", *sweep(tmp_path / "here", *words, "seed=0,1", "hydra/launcher=basic"), timeout=400)
+    assert here.returncode == 0, here.stderr
+    assert len({str(records(folder, ["linear"], [0, 1], words[1:])) for folder in (tmp_path, tmp_path / "here")}) == 1
 
 
 def test_a_job_whose_time_is_over_goes_on_later(tmp_path: Path) -> None:
