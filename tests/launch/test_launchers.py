@@ -116,6 +116,7 @@ def test_a_launcher_of_a_users_own_is_a_class_and_a_yaml(
     for word, problem in (
         ("anounce=true", "anounce=true: unknown key; nearest: hydra.launcher.announce"),
         ("announce=3", "announce=3: expected true or false"),
+        ("announce='???'", "announce has no value"),
     ):
         assert train_main(["-m", *words, f"hydra.launcher.{word}"]) == 2
         assert f"hydra.launcher.{problem}" in capsys.readouterr().err

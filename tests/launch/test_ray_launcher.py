@@ -126,6 +126,10 @@ class Died(Exception):
     """Stands for an error of Ray."""
 
 
+class Gone(Died):
+    """Stands for the end of Ray on the machine of the command."""
+
+
 class FakeRay:
     """Runs a task when it is sent; `fates` says how: a code, or the error that Ray reports."""
 
@@ -133,7 +137,11 @@ class FakeRay:
         self.fates, self.cancelled = list(fates), list[Any]()
         nothing = type("Nothing", (Exception,), {})
         self.exceptions = SimpleNamespace(
-            RayError=Died, RayTaskError=nothing, RuntimeEnvSetupError=nothing, TaskUnschedulableError=nothing
+            RayError=Died,
+            LocalRayletDiedError=Gone,
+            RayTaskError=nothing,
+            RuntimeEnvSetupError=nothing,
+            TaskUnschedulableError=nothing,
         )
 
     def remote(self, **options: Any) -> Any:
@@ -176,6 +184,11 @@ def test_a_lost_run_is_begun_again_until_it_makes_no_progress(
     assert "[1/2] seed=0: its process was lost (Died: The node died); it is begun again" in printed
     assert "[2/2] seed=1: stopped on its machine by SIGTERM; it is begun again" in printed
     assert printed.count("3 times without a new checkpoint") == 1
+
+
+def test_the_end_of_ray_here_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="the Ray of this machine has ended"):
+        run_on(FakeRay(Gone(), Gone()), tmp_path, monkeypatch, StopRequest())
 
 
 def test_a_run_that_is_finished_elsewhere_needs_a_shared_folder(

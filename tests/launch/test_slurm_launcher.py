@@ -313,6 +313,7 @@ def test_news_of_jobs_are_told_once(
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
     awaited = wait_for_jobs.Awaited(task, "17", tmp_path / "log.out")
     folder.record_end(Stopped(signal.SIGUSR2))
+    since = folder.status()["updated"]
     wait_for_jobs.wait_for_jobs([awaited])
     assert capsys.readouterr().err.splitlines() == [
         "note: 1 job waiting (17): QOSLimit, which man squeue explains; for other options: scancel 17, then repeat",
@@ -320,7 +321,7 @@ def test_news_of_jobs_are_told_once(
         "note: no answer; still waiting",
         "[1/1] job 17 is back in the queue (stopped by SIGUSR2, step 70); it goes on later",
         "[1/1] seed=0: job 17 runs on node2",
-        f"[1/1] seed=0: job 17 is CANCELLED; stopped: stopped by SIGUSR2; log: {tmp_path / 'log.out'}",
+        f"[1/1] seed=0: job 17 is CANCELLED; stopped: stopped by SIGUSR2, since {since}; log: {tmp_path / 'log.out'}",
     ]
 
 
@@ -341,25 +342,43 @@ def test_jobs_that_were_cancelled_before_they_began_are_told_at_once(
     assert now[0] <= wait_for_jobs.LATE_FILES + 1
 
 
-def test_a_run_that_fails_beside_others_of_its_job_is_told_at_once(
+def test_a_run_that_fails_beside_others_of_its_job_is_told_at_once_and_watched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its job may be put back for the others, and then begins it again."""
     tasks = job_tasks(check_command(settings(tmp_path, *SWEEP, *BRIEF_SCAN)))[:2]
     folders = [RunFolder(task.folder) for task in tasks]
     for folder in folders:
         folder.create()
         folder.record_end(ValueError("of an earlier job"))
     awaited = [wait_for_jobs.Awaited(task, "17_0", None, {"runs_per_task": 2}) for task in tasks]
-    folders[1].set_status("failed", "killed by SIGKILL")
-    held, states = iter([{"17_0": SlurmJob("RUNNING", 0, "None", "node1")}, {}]), iter(["RUNNING", "FAILED"])
-    monkeypatch.setattr(wait_for_jobs, "held_jobs", lambda: next(held))
-    monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: next(states))
+
+    def held() -> Iterator[Mapping[str, SlurmJob]]:
+        yield {"17_0": SlurmJob("RUNNING", 0, "None", "node1")}
+        folders[1].set_status("failed", "killed by SIGKILL")
+        yield from [{"17_0": SlurmJob("RUNNING", 0, "None", "node1")}] * 2
+        yield {"17_0": SlurmJob("RUNNING", 1, "None", "node1")}
+        assert awaited[1] in waiting
+        folders[1].record_end(Stopped(signal.SIGTERM))
+        yield {}
+
+    answers, waiting = held(), list(awaited)
+    monkeypatch.setattr(wait_for_jobs, "held_jobs", lambda: next(answers))
+    monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "FAILED")
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
-    wait_for_jobs.wait_for_jobs(awaited)
-    assert capsys.readouterr().err.splitlines() == [
-        f"[2/12] {tasks[1].name}: job 17_0 is RUNNING; failed: killed by SIGKILL",
-        f"[1/12] {tasks[0].name}: job 17_0 runs on node1",
-        f"[1/12] {tasks[0].name}: job 17_0 is FAILED; failed: ValueError: of an earlier job",
+    monkeypatch.setattr(wait_for_jobs, "LATE_FILES", 0.0)
+    wait_for_jobs.wait_for_jobs(waiting)
+    first, second = (f"[{task.label[1]}/12] {task.name}:" for task in tasks)
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[:3] == [
+        f"{first} job 17_0 runs on node1",
+        f"{second} job 17_0 runs on node1",
+        f"{second} failed: killed by SIGKILL; other runs of job 17_0 go on",
+    ]
+    since = RunFolder(tasks[0].folder).status()["updated"]
+    assert printed[-2:] == [
+        f"{first} job 17_0 is FAILED; failed: ValueError: of an earlier job, since {since}",
+        f"{second} job 17_0 is FAILED; stopped: stopped by SIGTERM",
     ]
 
 

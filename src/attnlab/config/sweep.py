@@ -87,7 +87,7 @@ class Command:
         self.search: Search | None = None
         if self.multirun:
             items = [*self.items, *self.hydra_items]
-            self.search, problems = read_search(self.settings["sweeper"], self.launcher["name"], items, self.configs)
+            self.search, problems = read_search(self.settings["sweeper"], self.launcher["_name_"], items, self.configs)
             self.problems += problems
 
     @property

@@ -50,7 +50,7 @@ def require_allowed(path: str) -> None:
     if not module:
         raise TargetError("it names no module; expected <package>.<module>.<class>")
     if find_module(package) is None:
-        raise TargetError(f"no module {module}{hint(nearest_module(module))}")
+        raise _no_module(module)
     allow = f"{PLUGINS}={','.join([*packages[1:], package])}"
     raise TargetError(
         f"{package} is outside {PACKAGE}, and no code outside {PACKAGE} is run unless you allow its package; "
@@ -87,11 +87,8 @@ def class_at(path: str) -> type:
     """
     require_allowed(path)
     module_name, _, name = path.rpartition(".")
-    package = path.partition(".")[0]
-    if find_module(package) is None:
-        raise TargetError(f"Python finds no package {package}; begin the command with PYTHONPATH=<the folder it is in>")
     if module_name not in sys.modules and find_module(module_name) is None:
-        raise TargetError(f"no module {module_name}{hint(nearest_module(module_name))}")
+        raise _no_module(module_name)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the user's own module raises
@@ -135,6 +132,15 @@ def find_module(name: str) -> ModuleSpec | None:
         # Searched as a module without parents, because Python's finder would want them imported.
         spec = PathFinder.find_spec(part, list(folders)) if folders and part.isidentifier() else None
     return spec
+
+
+def _no_module(name: str) -> TargetError:
+    package, near = name.partition(".")[0], nearest_module(name)
+    if find_module(package) is None and near in (None, package):
+        return TargetError(
+            f"no module {name}; PYTHONPATH=<the folder of {package}> before the command helps to find it"
+        )
+    return TargetError(f"no module {name}{hint(near)}")
 
 
 def nearest_module(name: str) -> str | None:

@@ -39,14 +39,14 @@ def make_launcher(settings: Mapping[str, Any]) -> Launcher:
     """The launcher of a sweep.
 
     Args:
-        settings: its name, `_target_` and options.
+        settings: `_name_`, `_target_` and options.
 
     Raises:
         ConfigError: there is no such class, it is not allowed, or it does not take these options.
     """
-    options = {key: value for key, value in settings.items() if key not in ("name", "_target_")}
+    options = {key: value for key, value in settings.items() if key not in ("_name_", "_target_")}
     try:
         launcher: Launcher = load_class(settings["_target_"], Launcher)(**options)
-    except (TargetError, TypeError) as error:
-        raise ConfigError([Problem(f"{GROUP}={settings['name']}", f": {settings['_target_']}: {error}")]) from error
+    except (TargetError, TypeError, ValueError) as error:
+        raise ConfigError([Problem(f"{GROUP}={settings['_name_']}", f": {settings['_target_']}: {error}")]) from error
     return launcher

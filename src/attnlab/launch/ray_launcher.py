@@ -23,6 +23,7 @@ from typing import Any
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, first_line, short_path
+from attnlab.config.nearest_word import choice
 from attnlab.config.problem import Problem, UserError
 from attnlab.config.schema import Config
 from attnlab.launch.launcher import Launcher
@@ -175,6 +176,8 @@ class _Sweep:
             code = future.result()
         except (errors.RayTaskError, errors.RuntimeEnvSetupError, errors.TaskUnschedulableError) as error:
             return _failed(task, f"Ray could not run it: {str(error).strip().splitlines()[-1]}")
+        except errors.LocalRayletDiedError as error:
+            raise UserError("the Ray of this machine has ended; repeat the command when there is a cluster") from error
         except errors.RayError as error:
             return self._lost(task, f"its process was lost ({type(error).__name__}: {str(error).partition('.')[0]})")
         if code > 128:
@@ -230,10 +233,18 @@ def _cluster(options: dict[str, Any]) -> Iterator[None]:
     # Processes that start here inherit what is ignored: a lost terminal reaches them before the runs are saved.
     for signum in NOTICES:
         signal.signal(signum, signal.SIG_IGN)
+    environment = options["runtime_env"]
+    # Ray itself warns in its log, and goes on without them
+    if unknown := environment.keys() - ray.runtime_env.RuntimeEnv.known_fields:
+        fields = sorted(ray.runtime_env.RuntimeEnv.known_fields)
+        word = min(unknown)
+        raise UserError(f"hydra.launcher.runtime_env.{word}: no such part of Ray's{choice(word, fields, 'there')}")
     try:
-        ray.init(address, runtime_env=options["runtime_env"] or None, logging_level=logging.ERROR, **more)
+        ray.init(address, runtime_env=environment or None, logging_level=logging.ERROR, **more)
     except (ConnectionError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"Ray: {first_line(error)} (hydra.launcher.address={address})") from None
+        raise UserError(
+            f"Ray: {first_line(error)} (hydra.launcher.address={address}, runtime_env={environment})"
+        ) from None
     try:
         yield
     finally:

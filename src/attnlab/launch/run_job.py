@@ -27,7 +27,7 @@ from attnlab.learn.devices.rank_layout import (
     started_layout,
 )
 from attnlab.learn.stop_signals import Stopped, StopRequest
-from attnlab.run.run_folder import RunError, is_finished, recorded_result
+from attnlab.run.run_folder import RunError, RunFolder, is_finished, recorded_result
 
 
 def run_job(job: JobConfig, quiet: bool, label: str = "", name: str = "") -> int:
@@ -122,6 +122,10 @@ def _follow(job: JobConfig, place: RankLayout) -> int:
             _train(job, stop, layout)
     except (Exception, Stopped) as error:
         code = _code_in_process(error, place, f"rank {place.rank} of {short_path(job.folder)}")
+        if isinstance(error, EndedElsewhere) and place.starter != AGENT:
+            RunFolder(job.folder).record_lost(
+                RankError("the process of rank 0 was killed; repeat the command to go on")
+            )
     end_if_left_open(code)
     if code > 128:
         stop.pass_on()

@@ -59,7 +59,7 @@ def print_plan(commands: Mapping[str, Command]) -> int:
     runs = [plan for experiment in plans.values() for plan in experiment]
     done = len(seen) - len(runs)
     (command, *others) = commands.values()
-    how = f", hydra/launcher={command.launcher['name']}" if command.multirun and not others else ""
+    how = f", hydra/launcher={command.launcher['_name_']}" if command.multirun and not others else ""
     print(f"{counted(len(seen), 'run')}, {done:,} finished; {len(runs):,} to train{how}")
     if runs:
         names = None if not others else {id(plan): name for name in plans for plan in plans[name]}

@@ -126,7 +126,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
 
 def _print_notes(command: Command) -> None:
     """Print what of the command, and of the job of Slurm that it runs in, has no effect."""
-    place, name, tasks = started_layout(os.environ), command.launcher["name"], os.environ.get("SLURM_NTASKS", "1")
+    place, name, tasks = started_layout(os.environ), command.launcher["_name_"], os.environ.get("SLURM_NTASKS", "1")
     if command.search is not None or (place is not None and place.rank):
         return
     if place is None and tasks not in ("1", ""):

@@ -154,5 +154,5 @@ def chosen_launcher(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Name, class and options of a launcher; `auto` with a number of processes means `joblib`."""
     if name == "basic":
         # Hydra's own class is there for searches.
-        return {"name": name, "_target_": _BASIC}
-    return {"name": "joblib" if name == DEFAULT and options.get("n_jobs") is not None else name, **options}
+        return {"_name_": name, "_target_": _BASIC}
+    return {"_name_": "joblib" if name == DEFAULT and options.get("n_jobs") is not None else name, **options}

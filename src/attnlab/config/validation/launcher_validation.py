@@ -44,7 +44,7 @@ def _unknown_option(item: Item, words: Sequence[Item], conf: Path) -> Problem | 
     if group == GROUP and name not in by_name:
         # a user's own is a file
         launcher = compose_unresolved([f"{GROUP}={name}"], conf)[1]["launcher"]
-        by_name[name] = [key for key in launcher if key not in ("name", "_target_")]
+        by_name[name] = [key for key in launcher if key not in ("_name_", "_target_")]
     if not key or name not in by_name or key.partition(".")[0] in by_name[name]:
         return None
     value = {key: item.values[0] if item.values else None}
@@ -60,10 +60,12 @@ def _unknown_option(item: Item, words: Sequence[Item], conf: Path) -> Problem | 
 
 def launcher_problems(launcher: Mapping[str, Any]) -> list[Problem]:
     """Problems of option values that the launcher itself would report late or not at all."""
-    name = launcher["name"]
+    name = launcher["_name_"]
     package, extra = _PACKAGES.get(name, ("hydra", ""))
     if find_spec(package) is None:
         return [Problem(f"{GROUP}={name}", f": {package} is not installed; pip install -e '.[{extra}]' brings it")]
+    if missing := [key for key, value in {"_target_": "???", **launcher}.items() if value == "???"]:
+        return [Problem(f"{GROUP}={name}", f": {_SECTION}.{key} has no value") for key in missing]
     kinds, problems = hints(NODES[name]) if name in NODES else {}, list[Problem]()
     if name not in NODES:
         # another class than a launcher is refused when it is made

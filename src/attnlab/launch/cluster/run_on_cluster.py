@@ -87,8 +87,7 @@ class SlurmSubmission:
         partitions, cluster = slurm.chosen_partitions(conf.partition), slurm.configuration()
         self.most = max(1, int(cluster.get("MaxArraySize", 1001)))
         self.divides_memory = "memory" in cluster.get("SelectTypeParameters", "").lower()
-        limits = [minutes for minutes, _ in partitions.values() if minutes is not None]
-        self.limit = conf.timeout_min or min([LONGEST_MINUTES, *limits])
+        self.limit = conf.timeout_min or min([LONGEST_MINUTES, *(limit for limit, _ in partitions.values() if limit)])
         if problem := delay_problem(self.limit, conf.signal_delay_s):
             raise slurm.SlurmError(f"hydra.launcher.signal_delay_s={conf.signal_delay_s}: {problem}")
         with_gpus = [name for name, (_, has_gpus) in partitions.items() if has_gpus]

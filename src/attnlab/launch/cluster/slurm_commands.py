@@ -80,8 +80,7 @@ def chosen_partitions(wanted: str | None) -> dict[str, tuple[int | None, bool]]:
     Args:
         wanted: names, separated by commas; None: the cluster's default. A SlurmError if there is no such one.
     """
-    there: dict[str, tuple[int | None, bool]] = {}
-    default: list[str] = []
+    there, default = dict[str, tuple[int | None, bool]](), list[str]()
     # a line for every kind of node of every partition, hidden ones too
     for line in answer("sinfo", "--all", "--noheader", "--format=%P|%l|%G").splitlines():
         name, limit, resources = line.split("|")
@@ -106,12 +105,12 @@ def configuration() -> Mapping[str, str]:
 def held_jobs() -> Mapping[str, SlurmJob]:
     """Jobs of this user that wait or run, by their id; tasks of arrays as `17_3`."""
     wanted = ",".join(f"{name}:{width}" for name, width in _WIDTHS.items())
-    jobs: dict[str, SlurmJob] = {}
     command = ("squeue", "--all", "--noheader", "--array", f"--user={os.getuid()}", f"--Format={wanted}")
-    for line in answer(*command).splitlines():
-        job, state, restarts, reason, nodes, output = (line[start:end].strip() for start, end in pairwise(_ENDS))
-        jobs[job] = SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes, Path(output).parent)
-    return jobs
+    rows = ([line[start:end].strip() for start, end in pairwise(_ENDS)] for line in answer(*command).splitlines())
+    return {
+        job: SlurmJob(state, int(restarts) if restarts.isdigit() else 0, reason, nodes, Path(output).parent)
+        for job, state, restarts, reason, nodes, output in rows
+    }
 
 
 def cancel_command(jobs: Sequence[str]) -> str:

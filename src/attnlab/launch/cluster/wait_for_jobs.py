@@ -30,7 +30,7 @@ class Awaited:
     log:     file with the job's output.
     options: of the launcher that submitted it, if they are known.
     seen:    the last state that Slurm told.
-    before:  status.json of the run when it was submitted, found in the queue, or put back into it.
+    before:  status.json of the run when it was last looked at: submitted, found in or put back into the queue, failed.
     """
 
     task: JobTask
@@ -51,11 +51,14 @@ class Awaited:
             return {"state": "failed", "reason": str(error)}
 
     def has_ended(self, held: Mapping[str, SlurmJob]) -> bool:
-        """Whether its job has ended, or the run itself beside others that its job trains on."""
+        """Whether its job has ended, or it is finished beside others of its job; one that fails there is printed."""
         if self.job not in held:
             return bool(self.job) or not is_locked(self.task.folder)
         status = self.status() if self.options.get("runs_per_task", 1) > 1 else {}
-        return status.get("state") in ("finished", "failed") and status != self.before
+        if status.get("state") == "failed" and status != self.before:
+            self.before = status
+            say(self.task.label, f"{self.task.name}: failed: {status['reason']}; other runs of job {self.job} go on")
+        return status.get("state") == "finished"
 
     def print_change(self, now: SlurmJob) -> bool:
         """Print that the job began, or went back into the queue; returns whether it did."""
@@ -75,7 +78,7 @@ class Awaited:
     def print_end(self, deadline: float) -> None:
         """Print how the job ended, as the files of the run say that, or when they can no longer be late."""
         while not (finished := is_finished(self.task.job)) and time.monotonic() < deadline:
-            if self.status().get("state") in ("failed", "stopped"):
+            if (status := self.status()) != self.before and status.get("state") in ("failed", "stopped"):
                 break
             time.sleep(1)
         if finished:
@@ -83,11 +86,12 @@ class Awaited:
             return
         parts = [f"job {self.job} is {state}"] if self.job and (state := final_state(self.job)) else []
         if self.log is None or self.log.exists():
-            # else what the run folder says is from an earlier job
             status = {"state": "its job ended before the run began"} | self.status()
             if status["state"] == "running":
                 status = {"state": f"its job ended without a word at step {status.get('step', 0):,}"}
-            parts.append(": ".join(filter(None, (status["state"], status.get("reason")))))
+            # an earlier job may have left it
+            since = f", since {status.get('updated', 'before')}" if status == self.before else ""
+            parts.append(": ".join(filter(None, (status["state"], status.get("reason")))) + since)
             parts += [f"log: {short_path(self.log)}"] if self.log else []
         say(self.task.label, f"{self.task.name}: {'; '.join(parts) or 'its job has ended before it began'}")
 

@@ -41,18 +41,16 @@ class WorkerTask(Checkpointable):
         """Train the runs that are not finished; a SystemExit with the code of one that fails, so that the job fails."""
         environment = JobEnvironment()
         put_back = signal.getsignal(getattr(signal, f"SIG{environment.USR_SIG}"))
-        # There, sys.argv holds the arguments of submitit.
-        sys.argv = list(self.argv)
+        sys.argv = list(self.argv)  # submitit's are there
         runs = [run for run in self.runs if not is_finished(run.job)]
         runs = [replace(run, threads=None) for run in runs] if threads_of_environment() else runs
         for run in runs:
             say(run.label, f"job {environment.job_id} on {environment.hostname}")
-        gpus = visible_gpus() if len(self.runs) > 1 else ()
 
         def train() -> int:
             if len(self.runs) == 1:
                 return runs[0].run() if runs else 0
-            pool = WorkerPool(runs, len(runs), gpus, "hydra.launcher.mem_gb=... asks for more")
+            pool = WorkerPool(runs, len(runs), visible_gpus(), "hydra.launcher.mem_gb=... asks for more")
             return pool.run() or max(pool.codes.values(), default=0)
 
         code = Worker().run(train)

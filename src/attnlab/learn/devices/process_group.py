@@ -157,7 +157,7 @@ class Ranks:
             return RankError(f"{silence}: its machine or the network may be gone; {advice}")
         if not self.is_first or self.layout.starter == AGENT:
             return EndedElsewhere(FAILED)
-        return RankError(f"another process of this run has ended, and its own message says why; {advice}")
+        return RankError(f"another process of this run was killed, or has ended with a message of its own; {advice}")
 
 
 ALONE = Ranks()
