@@ -293,6 +293,20 @@ def test_processes_go_on_without_a_killed_torchrun(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("rank", "text"), [(0, "the process of rank 0 was lost"), (1, "another process of this run")])
+def test_a_killed_process_of_torchrun_is_recorded(rank: int, text: str, tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, *LONG, **TWO)
+    folder = RunFolder(run_folder(raw))
+    process = subprocess.Popen(torchrun_line([raw], tmp_path / "jobs.json"), env=torchrun_environment(), cwd=ROOT)
+    wait_for_step(folder.metrics_file, 10, process)
+    first = folder.status()["pid"]
+    ranks = map(int, subprocess.check_output(["pgrep", "--parent", str(process.pid)], text=True).split())
+    os.kill(first if rank == 0 else next(pid for pid in ranks if pid != first), signal.SIGKILL)
+    assert process.wait(120) == 1
+    assert folder.status()["state"] == "failed" and text in folder.status()["reason"]
+
+
+@pytest.mark.slow
 def test_ctrl_c_at_any_time_ends_all(tmp_path: Path) -> None:
     """While the processes begin, connect and read data, too; the terminal sends it to all of them."""
     words = settings(tmp_path, *LONG, "trainer.devices=2")

@@ -122,10 +122,9 @@ def _follow(job: JobConfig, place: RankLayout) -> int:
             _train(job, stop, layout)
     except (Exception, Stopped) as error:
         code = _code_in_process(error, place, f"rank {place.rank} of {short_path(job.folder)}")
-        if isinstance(error, EndedElsewhere) and place.starter != AGENT:
-            RunFolder(job.folder).record_lost(
-                RankError("the process of rank 0 was killed; repeat the command to go on")
-            )
+        if place.starter != AGENT and isinstance(error, EndedElsewhere | RankError):
+            lost = RankError("the process of rank 0 was lost; repeat the command to go on from the last checkpoint")
+            RunFolder(job.folder).record_lost(error if isinstance(error, RankError) else lost)
     end_if_left_open(code)
     if code > 128:
         stop.pass_on()
