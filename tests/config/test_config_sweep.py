@@ -100,7 +100,7 @@ def test_hydras_settings_come_beside_the_configuration(conf: Path) -> None:
     assert settings.pop("sweeper")["name"] == "basic"
     assert settings.pop("choices")["experiment"] == "paper/table"
     target = "attnlab.launch.local_processes.Processes"
-    launcher = {"name": "auto", "n_jobs": None, "_target_": target}
+    launcher = {"_name_": "auto", "n_jobs": None, "_target_": target}
     assert settings == {"mode": "MULTIRUN", "params": params, "launcher": launcher}
 
 
@@ -108,10 +108,10 @@ def test_a_launcher_that_is_named_is_taken(conf: Path) -> None:
     file = conf / "experiment" / "paper" / "table.yaml"
     for name in ("basic", "joblib"):
         file.write_text(SWEEP.replace("vanilla\n", f"vanilla\n  - override /hydra/launcher: {name}\n", 1))
-        assert check_command(["experiment=paper/table"], conf).launcher["name"] == name
-    assert check_command(["experiment=paper/table", "hydra/launcher=basic"], conf).launcher["name"] == "basic"
+        assert check_command(["experiment=paper/table"], conf).launcher["_name_"] == name
+    assert check_command(["experiment=paper/table", "hydra/launcher=basic"], conf).launcher["_name_"] == "basic"
     number = check_command(["-m", "seed=0,1", "hydra.launcher.n_jobs=3"]).launcher
-    assert (number["name"], number["n_jobs"]) == ("joblib", 3)
+    assert (number["_name_"], number["n_jobs"]) == ("joblib", 3)
 
 
 def test_experiments_with_sweeps_are_not_swept_over(conf: Path) -> None:
