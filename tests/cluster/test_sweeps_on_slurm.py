@@ -263,5 +263,5 @@ def test_a_plan_submits_nothing(tmp_path: Path) -> None:
     done = run_command("train.py", *sweep(tmp_path, *words), "--plan")
     assert done.returncode == 0, done.stderr
     assert "6 runs, 0 finished; 6 to train" in done.stdout
-    assert "on Slurm: 6 tasks in 2 arrays of at most 3 tasks" in done.stdout
+    assert "on Slurm: 6 tasks in 2 arrays of at most 3 tasks, attnlab-scan-linear, attnlab-scan-vanilla" in done.stdout
     assert not held() and not (tmp_path / "runs").exists()

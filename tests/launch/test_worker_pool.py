@@ -160,9 +160,9 @@ def test_more_processes_than_cores_are_started_with_a_note(plan: Callable[..., A
     requested = plan(2, 12, n_jobs=5)
     assert (requested.processes, requested.threads) == (5, 1)
     assert requested.line(12).startswith(
-        "note: jobs run in 5 processes on 2 cores, 1 thread each, which is no faster than 2 processes"
+        "note: 5 processes with 1 thread each share 2 cores, which is no faster than 2"
     )
-    assert requested.line(2) == "jobs run in 2 processes on 2 cores, 1 thread each" == plan(2, 12, n_jobs=-1).line(12)
+    assert requested.line(2) == "" == plan(2, 12, n_jobs=-1).line(12)
     assert plan(4, 12, n_jobs=-2).processes == 3
     assert plan(2, 12, n_jobs=1) is None
 

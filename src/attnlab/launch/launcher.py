@@ -7,7 +7,7 @@ from typing import Any
 from attnlab.config.job_config import JobConfig
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.targets import TargetError, load_class
-from attnlab.config.validation.launcher_options import GROUP
+from attnlab.config.validation.launcher_options import GROUP, option_values
 from attnlab.launch.run_job import JobTask
 
 
@@ -44,9 +44,8 @@ def make_launcher(settings: Mapping[str, Any]) -> Launcher:
     Raises:
         ConfigError: there is no such class, it is not allowed, or it does not take these options.
     """
-    options = {key: value for key, value in settings.items() if key not in ("_name_", "_target_")}
     try:
-        launcher: Launcher = load_class(settings["_target_"], Launcher)(**options)
+        launcher: Launcher = load_class(settings["_target_"], Launcher)(**option_values(settings))
     except (TargetError, TypeError, ValueError) as error:
         raise ConfigError([Problem(f"{GROUP}={settings['_name_']}", f": {settings['_target_']}: {error}")]) from error
     return launcher

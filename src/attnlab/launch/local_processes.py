@@ -34,16 +34,18 @@ class ProcessPlan:
     gpus: tuple[str, ...] = ()
 
     def line(self, jobs: int) -> str:
-        """Line to print before the first of so many unfinished jobs."""
+        """Line to print before the first of so many unfinished jobs; empty if there is nothing to say."""
         processes, (least, most) = min(self.processes, jobs), self.per_job
         threads = counted(most, "thread") if least == most else f"{least} to {most} threads"
-        how = f"jobs run in {counted(processes, 'process')} on {counted(self.cores, 'core')}, {threads} each"
+        cores = counted(self.cores, "core")
         if self.is_default:
-            return f"no GPU here: {how} (hydra/launcher=joblib); hydra/launcher=basic runs one after the other"
+            how = f"jobs run in {counted(processes, 'process')} on {cores}, {threads} each (hydra/launcher=joblib)"
+            return f"no GPU here: {how}; hydra/launcher=basic runs one after the other"
         if processes * most > self.cores:
             fitting = counted(max(1, self.cores // most), "process")
+            how = f"{counted(processes, 'process')} with {threads} each share {cores}"
             return f"note: {how}, which is no faster than {fitting} and takes more memory (hydra.launcher.n_jobs)"
-        return how
+        return ""
 
 
 class Processes(Launcher):
@@ -66,7 +68,8 @@ class Processes(Launcher):
         if left := [task for task in beside if task.label not in codes]:
             from attnlab.launch.worker_pool import WorkerPool
 
-            print(plan.line(len(left)), file=sys.stderr, flush=True)
+            if line := plan.line(len(left)):
+                print(line, file=sys.stderr, flush=True)
             pool = WorkerPool(left, plan.processes, plan.gpus)
             if code := pool.run():
                 raise SystemExit(code)
@@ -79,11 +82,6 @@ class Processes(Launcher):
             return []
         text = ": jobs with trainer.devices or trainer.nodes other than 1 would share the devices"
         return [Problem("hydra/launcher=joblib", f"{text}; hydra/launcher=basic runs them one after the other")]
-
-    def plan(self, tasks: Sequence[JobTask]) -> list[str]:
-        """Processes and threads of the jobs."""
-        plan = self.process_plan([task.job for task in tasks])
-        return ["jobs run one after the other"] if plan is None else [plan.line(len(tasks))]
 
     def process_plan(self, jobs: Sequence[JobConfig]) -> ProcessPlan | None:
         """The plan of a sweep; None if its jobs run in this process, one after the other.

@@ -22,8 +22,8 @@ from dataclasses import replace
 from typing import Any
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.message_text import counted, first_line, short_path
-from attnlab.config.nearest_word import choice
+from attnlab.config.message_text import counted, first_line, hint, short_path
+from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem, UserError
 from attnlab.config.schema import Config
 from attnlab.launch.launcher import Launcher
@@ -230,15 +230,13 @@ def _cluster(options: dict[str, Any]) -> Iterator[None]:
         _require_answer(address)
     import ray
 
+    environment, known = options["runtime_env"], ray.runtime_env.RuntimeEnv.known_fields
+    # Ray itself warns in its log, and goes on without them
+    for word in environment.keys() - known:
+        raise UserError(f"hydra.launcher.runtime_env.{word}: unknown key{hint(nearest(word, known))}")
     # Processes that start here inherit what is ignored: a lost terminal reaches them before the runs are saved.
     for signum in NOTICES:
         signal.signal(signum, signal.SIG_IGN)
-    environment = options["runtime_env"]
-    # Ray itself warns in its log, and goes on without them
-    if unknown := environment.keys() - ray.runtime_env.RuntimeEnv.known_fields:
-        fields = sorted(ray.runtime_env.RuntimeEnv.known_fields)
-        word = min(unknown)
-        raise UserError(f"hydra.launcher.runtime_env.{word}: no such part of Ray's{choice(word, fields, 'there')}")
     try:
         ray.init(address, runtime_env=environment or None, logging_level=logging.ERROR, **more)
     except (ConnectionError, RuntimeError, TypeError, ValueError) as error:

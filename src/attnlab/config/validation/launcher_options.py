@@ -150,6 +150,11 @@ def register() -> None:
     store.store(group="hydra", name="config", node=HydraConf(defaults=defaults), provider="attnlab")
 
 
+def option_values(launcher: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a `chosen_launcher`, without its name and class."""
+    return {key: value for key, value in launcher.items() if key not in ("_name_", "_target_")}
+
+
 def chosen_launcher(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Name, class and options of a launcher; `auto` with a number of processes means `joblib`."""
     if name == "basic":

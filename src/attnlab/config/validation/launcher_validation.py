@@ -17,7 +17,16 @@ from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
 from attnlab.config.problem import Problem
 from attnlab.config.targets import TargetError, read_signature
-from attnlab.config.validation.launcher_options import DEFAULT, EARLY_SECONDS, GROUP, LAUNCHERS, NODES, RAY, SLURM
+from attnlab.config.validation.launcher_options import (
+    DEFAULT,
+    EARLY_SECONDS,
+    GROUP,
+    LAUNCHERS,
+    NODES,
+    RAY,
+    SLURM,
+    option_values,
+)
 from attnlab.config.validation.search import GROUP as SWEEPERS
 from attnlab.config.validation.search import sweeper_problem
 from attnlab.config.validation.type_check import conform, hints, unknown_keys
@@ -43,8 +52,7 @@ def _unknown_option(item: Item, words: Sequence[Item], conf: Path) -> Problem | 
     name = chosen or (DEFAULT if group == GROUP else "basic")
     if group == GROUP and name not in by_name:
         # a user's own is a file
-        launcher = compose_unresolved([f"{GROUP}={name}"], conf)[1]["launcher"]
-        by_name[name] = [key for key in launcher if key not in ("_name_", "_target_")]
+        by_name[name] = list(option_values(compose_unresolved([f"{GROUP}={name}"], conf)[1]["launcher"]))
     if not key or name not in by_name or key.partition(".")[0] in by_name[name]:
         return None
     value = {key: item.values[0] if item.values else None}

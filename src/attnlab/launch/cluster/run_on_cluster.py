@@ -97,8 +97,7 @@ class SlurmSubmission:
         self.notes = [f"{alone}; hydra.launcher.gpus_per_node=1 asks for one"] if mixed else []
 
     def arrays(self, runs: Sequence[JobTask]) -> list[Array]:
-        """An array for every task and model, or, with several runs a task, for all runs of equal resources; several
-        where Slurm allows fewer tasks in one."""
+        """Arrays for each task and model, or of equal resources if runs share tasks; none larger than Slurm allows."""
         alike: dict[str, tuple[dict[str, Any], list[JobTask]]] = {}
         for run in runs:
             options = self.options(run)
@@ -114,8 +113,9 @@ class SlurmSubmission:
         conf, config, times = self.conf, run.job.typed, self.conf.runs_per_task
         devices, nodes, gpus = config.trainer.devices, config.trainer.nodes, self.gpus
         processes = (conf.gpus or 1) if devices == "auto" else devices
+        name = f"{config.task['name']}-{config.model.name}".replace("/", "-")
         wanted = {
-            "job_name": f"attnlab-{config.task['name']}-{config.model.name}" if times == 1 else "attnlab",
+            "job_name": f"attnlab-{name}" if times == 1 else "attnlab",
             "time": self.limit,
             "nodes": 1 if nodes == "auto" else nodes,
             "ntasks_per_node": processes,
@@ -213,9 +213,10 @@ class SlurmLauncher(Launcher):
         lines = [f"{counted(there, 'run')} in the queue already"] if there else []
         if arrays:
             parts = counted(sum(len(array.tasks) for array in arrays), "task"), counted(len(arrays), "array")
+            names = listed(dict.fromkeys(array.options["job_name"] for array in arrays), most=3)
             runs = f" of at most {size} runs" if size > 1 else ""
             lines += submission.notes
-            lines.append(f"on Slurm: {parts[0]}{runs} in {parts[1]} of at most {submission.most:,} tasks")
+            lines.append(f"on Slurm: {parts[0]}{runs} in {parts[1]} of at most {submission.most:,} tasks, {names}")
         asked = dict.fromkeys(array.resources() for array in arrays)
         return lines + [f"each task asks for {text}; Slurm checks that when it is submitted" for text in asked]
 
