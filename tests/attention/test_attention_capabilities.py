@@ -16,8 +16,12 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import NEEDED_ARGUMENTS, constructor_arguments, signature_of
 
-FILES = sorted(CONF.parent.glob("src/attnlab/attention/*.py"))
-MODULES = [importlib.import_module(f"attnlab.attention.{file.stem}") for file in FILES if file.stem != "__init__"]
+ROOM = CONF.parent / "src/attnlab/attention"
+FILES = [file for folder in (ROOM, ROOM / "recurrent") for file in sorted(folder.glob("[!_]*.py"))]
+MODULES = [
+    importlib.import_module(".".join(("attnlab.attention", *file.relative_to(ROOM).with_suffix("").parts)))
+    for file in FILES
+]
 CLASSES = {
     kind.__name__: kind
     for module in MODULES
@@ -91,10 +95,11 @@ def test_step_is_claimed_where_it_is_given(name: str) -> None:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_check_reads_what_python_would(name: str) -> None:
+    """Of an attention with default options."""
     kind = CLASSES[name]
-    signature = signature_of({"_target_": f"{kind.__module__}.{name}"})
+    attention, signature = attention_of(kind), signature_of({"_target_": f"{kind.__module__}.{name}"})
     for claim in (claim for claim in vars(Attention) if claim.startswith("supports_")):
-        assert signature.can(claim) == getattr(kind, claim), claim
+        assert signature.can(claim) == getattr(attention, claim), claim
     for claim, argument in NEEDED_ARGUMENTS.items():
         assert not getattr(kind, claim) or argument in constructor_arguments(kind)
 

@@ -11,6 +11,14 @@ from .linformer import Linformer as Linformer
 from .long_short import LongShortAttention as LongShortAttention
 from .nystromformer import Nystromformer as Nystromformer
 from .performer import Performer as Performer
+from .recurrent.based import BasedAttention as BasedAttention
+from .recurrent.channel_gated_delta_rule import ChannelGatedDeltaRule as ChannelGatedDeltaRule
+from .recurrent.delta_rule import DeltaRule as DeltaRule
+from .recurrent.forgetting import ForgettingAttention as ForgettingAttention
+from .recurrent.gated_delta_rule import GatedDeltaRule as GatedDeltaRule
+from .recurrent.gated_linear import GatedLinearAttention as GatedLinearAttention
+from .recurrent.retention import RetentionAttention as RetentionAttention
+from .recurrent.scalar_gated_linear import ScalarGatedLinearAttention as ScalarGatedLinearAttention
 from .reformer import Reformer as Reformer
 from .skyformer import Skyformer as Skyformer
 from .softmax import SoftmaxAttention as SoftmaxAttention

@@ -102,7 +102,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         ValueError: a value does not fit, or n_heads does not divide d_model. TypeError: an unknown argument.
     """
 
-    supports_bidirectional: ClassVar[bool] = True
+    supports_bidirectional: bool = True
     supports_causal: ClassVar[bool] = True
     supports_cross: ClassVar[bool] = True
     supports_step: ClassVar[bool] = False

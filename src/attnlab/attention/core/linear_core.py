@@ -35,6 +35,7 @@ from attnlab.attention.core.tensor_types import (
     Values,
 )
 from attnlab.config.schema import Count, NonNegative, Normalization
+from attnlab.kernels.linear_map import LinearMap
 
 # Literals are written out: the config check reads them without importing this file.
 PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
@@ -83,7 +84,8 @@ class FeatureMapAttention(Attention[LinearState]):
 
     Args:
         d_model, n_heads, options: as in Attention.
-        n_features: features of one head, before `with_positions`; None = the head width.
+        key_width: width of the queries and keys of one head; None = the head width.
+        n_features: features of one head, before `with_positions`; None = key_width.
         scale: factor of queries before the feature map.
         eps: added to the denominator.
         normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
@@ -98,6 +100,7 @@ class FeatureMapAttention(Attention[LinearState]):
         d_model: int,
         n_heads: int,
         *,
+        key_width: Count | None = None,
         n_features: Count | None = None,
         scale: float = 1.0,
         eps: NonNegative = 1e-6,
@@ -105,14 +108,21 @@ class FeatureMapAttention(Attention[LinearState]):
         chunk_size: Count = 64,
         **options: Unpack[AttentionOptions],
     ) -> None:
+        # First, because make_projections needs it.
+        self.key_width = d_model // n_heads if key_width is None else key_width
         super().__init__(d_model, n_heads, **options)
-        n_features = self.head_width if n_features is None else n_features
+        n_features = self.key_width if n_features is None else n_features
         normalization = normalization or Normalization()
         self.norm_first = normalization.placement == "before_feature_map"
         self.denominator = normalization.denominator
-        width = self.head_width if self.norm_first else n_features
+        width = self.key_width if self.norm_first else n_features
         self.q_norm, self.k_norm = HeadNorm(normalization.kind, width), HeadNorm(normalization.kind, width)
         self.n_features, self.scale, self.eps, self.chunk_size = n_features, scale, eps, chunk_size
+
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        columns = (self.key_width * self.n_heads,) * 2 + (d_model,) * 2
+        maps = (LinearMap(d_model, width, bias=bias) for width in columns)
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = maps
 
     @abstractmethod
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
