@@ -33,7 +33,8 @@ class DecayRate(nn.Module):
 
     def step_sizes(self, logits: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N K"]:
         """Steps > 0, in float32 at least."""
-        return F.softplus(wide(logits) + wide(self.bias))
+        # In order in memory: for another order the compiler expects softplus' gradient in the order of its input.
+        return F.softplus((wide(logits) + wide(self.bias)).contiguous())
 
     def forward(self, logits: Float[Tensor, "B H N K"]) -> Float[Tensor, "B H N K"]:
         """Logarithms of the decays, in float32 at least."""

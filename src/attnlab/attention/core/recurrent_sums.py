@@ -28,7 +28,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnlab.attention.core.linear_sums import chunks, key_value_sum
-from attnlab.kernels.direct_function import DirectFunction
 
 CHUNK = 64
 """positions of a chunk, a power of two; on a CPU 32 and 128 are slower"""
@@ -60,11 +59,11 @@ def recurrent_sums(read: Recurrent) -> tuple[Float[Tensor, "B H N C"], Float[Ten
     q, k, v = (chunks(x, size) for x in (read.q, read.k, read.v))
     decay = None if read.log_decay is None else _decay_chunks(read.log_decay, length, size)
     if read.write is None:
-        (scores,), starts, ends, total = _products((q,), k, decay)
+        (scores,), starts, ends, total = _products(q, k, decay, False)
         states, last = _states(total, key_value_sum(k * ends, v))
         out = (q * starts) @ states + scores @ v
     else:
-        (scores, mixing), starts, ends, total = _products((q, k), k, decay)
+        (scores, mixing), starts, ends, total = _products(q, k, decay, True)
         write = chunks(read.write, size)
         # The diagonal and what is above it are not read.
         targets = torch.cat((v, k * starts), dim=-1) * write
@@ -98,30 +97,32 @@ def _decay_chunks(log_decay: Tensor, length: int, size: int) -> Float[Tensor, "#
 
 
 def _products(
-    rows: Sequence[Tensor], k: Tensor, log_decay: Tensor | None
+    q: Tensor, k: Tensor, log_decay: Tensor | None, with_keys: bool
 ) -> tuple[Sequence[Tensor], Tensor, Tensor, Tensor]:
-    """P(row, k) for each kind of rows, and products of decays: from the start, to the end, and of the whole chunk."""
+    """P(q, k), and P(k, k) where wanted; products of decays: from the start, to the end, and of the whole chunk."""
     if log_decay is not None and log_decay.shape[-1] > 1:
-        *products, starts, ends, total = _DecayedProducts.apply(log_decay, k, *rows)
+        *products, starts, ends, total = _DecayedProducts.apply(log_decay, q, k, with_keys)
         return products, starts, ends, total
-    scores = (torch.cat(tuple(rows), dim=-2) @ k.transpose(-1, -2)).split(k.shape[-2], dim=-2)
+    rows = torch.cat((q, k), dim=-2) if with_keys else q
+    scores = (rows @ k.transpose(-1, -2)).split(k.shape[-2], dim=-2)
     if log_decay is None:
         one = k.new_ones(())
         return [scores[0].tril(), *scores[1:]], one, one, one
-    ones = torch.ones_like(log_decay)
-    decays, starts, ends, total = _DecayedProducts.apply(log_decay, ones, ones)
+    ones = (torch.ones_like(log_decay) for _ in range(2))
+    decays, starts, ends, total = _DecayedProducts.apply(log_decay, *ones, False)
     return [each * decays for each in scores], starts, ends, total
 
 
-class _DecayedProducts(DirectFunction):
-    """P(row, k) of chunks [..., L, K] for several kinds of rows, from blocks of 1, 2, 4, ... L positions.
+class _DecayedProducts(torch.autograd.Function):
+    """P(q, k) of chunks [..., L, K], and P(k, k) where wanted, from blocks of 1, 2, 4, ... L positions.
 
     With the products of decays from the start of the chunk (its own included), to its end (its own left out), and of
     the chunk. The gradient of a product of decays reaches their logarithms as a sum, so none is divided by a decay.
     """
 
     @staticmethod
-    def forward(log_decay: Tensor, k: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
+    def forward(log_decay: Tensor, q: Tensor, k: Tensor, with_keys: bool) -> tuple[Tensor, ...]:
+        rows = [q, k] if with_keys else [q]
         starts, ends = log_decay.exp(), torch.ones_like(log_decay)
         products = [torch.zeros(*k.shape[:-1], k.shape[-2], dtype=k.dtype, device=k.device) for _ in rows]
         for product, row in zip(products, rows, strict=True):
@@ -133,19 +134,23 @@ class _DecayedProducts(DirectFunction):
         return *products, starts, ends, starts[..., -1:, :].clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: tuple[Tensor, ...]) -> None:
+        *tensors, ctx.with_keys = inputs
+        ctx.save_for_backward(*tensors)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        log_decay, k, *rows = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        log_decay, q, k = ctx.saved_tensors
+        rows = [q, k] if ctx.with_keys else [q]
         starts, ends = log_decay.exp(), torch.ones_like(log_decay)
         levels = [(size, start.clone(), end.clone()) for size, start, end in _decays_of_blocks(starts, ends)]
         # gradients of the logarithms of products of decays
         to_start, to_end, to_total = grads[-3] * starts, grads[-2] * ends, grads[-1] * starts[..., -1:, :]
         diagonals = [grad.diagonal(dim1=-2, dim2=-1)[..., None] for grad in grads[:-3]]
-        to_k = sum(diagonal * row for diagonal, row in zip(diagonals, rows, strict=True))
+        to_k = torch.zeros_like(k)
+        for diagonal, row in zip(diagonals, rows, strict=True):
+            to_k.addcmul_(diagonal, row)
         to_rows = [diagonal * k for diagonal in diagonals]
         for size, start, end in reversed(levels):
             blocks = torch.cat([_blocks(grad, size) for grad in grads[:-3]], dim=-2)
@@ -159,7 +164,7 @@ class _DecayedProducts(DirectFunction):
                 start_2.addcmul_(part, _halves(row, size)[1])
             _halves(to_k, size)[0].add_(to_early)
             end_1.addcmul_(to_early, _halves(k, size)[0])
-        return to_start + to_total, to_k, *to_rows
+        return to_start + to_total, to_rows[0], sum(to_rows[1:], to_k), None
 
 
 def _halves(x: Float[Tensor, "*rest L K"], size: int) -> tuple[Tensor, ...]:
@@ -202,7 +207,7 @@ def _states(kept: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
     return states[:, :, :-1], states[:, :, -1]
 
 
-class _StateScan(DirectFunction):
+class _StateScan(torch.autograd.Function):
     """S_(c+1) = M_c S_c + A_c from S_0 = 0: all states [B, H, T + 1, K, C].
 
     M is a matrix [K, K] or, for decays alone, a row [1, K] that stands for a diagonal one.
@@ -215,9 +220,9 @@ class _StateScan(DirectFunction):
         before = states.unbind(2)
         for c, (m, a) in enumerate(zip(_each(kept, count), added.unbind(2), strict=True)):
             if kept.shape[-2] == 1:
-                torch.addcmul(a, m.transpose(-1, -2), before[c], out=before[c + 1])
+                before[c + 1].copy_(a).addcmul_(m.transpose(-1, -2), before[c])
             else:
-                torch.matmul(m, before[c], out=before[c + 1]).add_(a)
+                before[c + 1].copy_(a).add_(m @ before[c])
         return states
 
     @staticmethod
