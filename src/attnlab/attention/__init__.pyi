@@ -5,6 +5,7 @@ from .cosformer import CosFormer as CosFormer
 from .flash import Flash as Flash
 from .flash import FlashQuad as FlashQuad
 from .informer import Informer as Informer
+from .inline import InLine as InLine
 from .kernelized import KernelizedAttention as KernelizedAttention
 from .linear import LinearAttention as LinearAttention
 from .linformer import Linformer as Linformer
