@@ -7,8 +7,8 @@ Weights sum to 1 and may be negative. With a denominator queries of one directio
 different queries have different ones, unless their scores differ by a constant. The factor 1 / (N sqrt(D)) is not in
 the equation: the published code has it, as a part of phi(q). phi is the identity, as in the published configurations.
 
-Cost O(N D^2). Supports bidirectional, causal (in chunks), cross and step (constant cost per token: running sums of keys,
-values and their products). The paper has images only: the causal form, with the mean over keys up to i and N = i, is
+Cost O(N D^2). Supports bidirectional, causal (in chunks), cross and step (constant cost per token: running sums of
+keys, values and their products). The paper has images only: the causal form, with the mean over keys up to i and N = i, is
 ours, and so is cross-attention with the number of keys as N.
 
 Without a denominator an output is of third order in its input: with large projections a norm of queries and keys
@@ -28,17 +28,17 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.linear_core import (
     FEATURE_MAPS,
     FeatureMap,
     FeatureMapAttention,
-    FeatureMapOptions,
     mask_keys,
     sums_of_weights,
 )
 from attnlab.attention.core.mask_forms import real_lengths
 from attnlab.attention.core.tensor_types import KeyMask, Keys, Queries
-from attnlab.config.schema import Normalization
+from attnlab.config.schema import Count, Normalization
 
 
 class InLine(FeatureMapAttention):
@@ -48,6 +48,7 @@ class InLine(FeatureMapAttention):
         d_model, n_heads, options: as in FeatureMapAttention.
         feature_map: of queries and keys; features may be negative.
         normalization: kind and placement as in FeatureMapAttention; its denominator is ignored.
+        chunk_size: as in FeatureMapAttention.
     """
 
     supports_rotation = False
@@ -60,10 +61,11 @@ class InLine(FeatureMapAttention):
         *,
         feature_map: FeatureMap = "identity",
         normalization: Normalization | None = None,
-        **options: Unpack[FeatureMapOptions],
+        chunk_size: Count = 64,
+        **options: Unpack[AttentionOptions],
     ) -> None:
         normalization = replace(normalization or Normalization(), denominator=False)
-        super().__init__(d_model, n_heads, eps=0.0, normalization=normalization, **options)
+        super().__init__(d_model, n_heads, eps=0.0, normalization=normalization, chunk_size=chunk_size, **options)
         self.feature_map = FEATURE_MAPS[feature_map]
 
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
