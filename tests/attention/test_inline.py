@@ -6,7 +6,7 @@ from support.golden_outputs import assert_golden, golden, with_weights
 from support.reference_comparison import compare_with_reference
 from support.tensors import draw, shaken
 
-from attnlab.attention.inline import InLine
+from attnlab.attention.inline import InLine, LocalInLine
 from attnlab.config.schema import Normalization
 
 FORMS = ("bidirectional", "causal", "cross")
@@ -22,6 +22,16 @@ def test_equals_the_published_code() -> None:
     record = golden("inline_bidirectional")
     attention = with_weights(InLine(record["x"].shape[2], int(record["heads"])), record)
     assert_golden(attention(record["x"])[0], record)
+
+
+def test_the_convolution_equals_the_published_code() -> None:
+    """The same module with its weights, on an image of one row: of 3 x 3 taps the middle row has an effect."""
+    record = golden("inline_bidirectional")
+    attention = with_weights(LocalInLine(record["x"].shape[2], int(record["heads"])), record)
+    attention.first.load_state_dict({key: record[f"residual_0_{key}"] for key in ("weight", "bias")})
+    middle = {key: record[f"residual_2_{key}"].unflatten(0, (-1, 3, 3))[:, 1] for key in ("weight", "bias")}
+    attention.second.load_state_dict({key: value.flatten(0, 1) for key, value in middle.items()})
+    assert_golden(attention(record["x"])[0], record | {"out": record["out_local"]})
 
 
 @pytest.mark.parametrize("placement", ["after_feature_map", "before_feature_map"])

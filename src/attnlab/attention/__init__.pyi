@@ -7,6 +7,7 @@ from .flash import Flash as Flash
 from .flash import FlashQuad as FlashQuad
 from .informer import Informer as Informer
 from .inline import InLine as InLine
+from .inline import LocalInLine as LocalInLine
 from .kernelized import KernelizedAttention as KernelizedAttention
 from .linear import FeatureFixation as FeatureFixation
 from .linear import LinearAttention as LinearAttention

@@ -222,11 +222,18 @@ class FeatureMapAttention(Attention[LinearState]):
             return LinearState(0, key_value_sum(self.key_features(k, mask), self._summed(v)), cross=True)
 
     def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LinearState]:
+        out, state = self.attend_token(x, state)
+        return self.project_output(out, x), state
+
+    def attend_token(
+        self, x: Float[Tensor, "B 1 E"], state: LinearState
+    ) -> tuple[Float[Tensor, "B H 1 C"], LinearState]:
+        """A step before the output projection."""
         sums = state.sums if state.cross else self._with_token(state.sums, x, state.position)
         with full_precision(self.queries(x)) as (q,):
             out = self.read(self.query_features(q, state.position), sums, None if state.cross else state.position)
             out = self.cast_output(out, x.dtype)
-        return self.project_output(out, x), LinearState(state.position + 1, sums, state.cross)
+        return out, LinearState(state.position + 1, sums, state.cross)
 
     def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:
         """Sums with one more token, by an outer product per head: twice as fast as a matrix product of width one."""
