@@ -3,9 +3,9 @@
 
     out_i = sum_j w_ij v_j,   w_ij = s_ij - mean over keys of s_i + 1/N,   s_ij = phi(q_i) . phi(k_j) / (N sqrt(D))
 
-Weights sum to 1 and may be negative. With a denominator queries of one direction have the same weights; without it
-different queries have different ones, unless their scores differ by a constant. The factor 1 / (N sqrt(D)) is not in
-the equation: the published code has it, as a part of phi(q). phi is the identity, as in the published configurations.
+Weights sum to 1 and may be negative. With a denominator all phi(q) of one direction have the same weights; here queries
+have different ones, unless their scores differ by a constant. The factor 1 / (N sqrt(D)) is not in the equation: the
+published code has it, as a part of phi(q). phi is the identity, as in the published configurations.
 
 Cost O(N D^2). Supports bidirectional, causal (in chunks), cross and step (constant cost per token: running sums of
 keys, values and their products). The paper has images only: the causal form, with the mean over keys up to i and N = i,
@@ -18,8 +18,8 @@ channel, made by an MLP of each head from the mean token. `LocalInLine` is the m
 row: the convolution is over a position and its two neighbours. Its causal form is ours: over a position and the two
 before it, with kernels from the mean up to it. Cost O(N D^2) more, and 3 E numbers more in the state. It has no
 cross-attention, since the positions of a memory are not next to a query's, and its `weights` are without the
-convolution, which no matrix of one head can hold. The paper's text beyond the abstract was not at hand: equation and
-convolution are from its code (LeapLabTHU/InLine) and the page beside it.
+convolution, which no matrix of one head can hold. The paper's text beyond the abstract could not be read: equation and
+convolution are from its code (LeapLabTHU/InLine) and its README.
 """
 
 from dataclasses import dataclass, replace
@@ -163,9 +163,8 @@ class LocalInLine(InLine):
         with full_precision(tokens) as (wide,):
             total = rows_before(wide) + wide if causal else wide.sum(2, keepdim=True)
             mean = total / _number_of_keys(wide, mask, causal)
-        return self._with_neighbours(
-            out, F.pad(zero_at_padding(v, mask), (0, 0, 2, 0) if causal else (0, 0, 1, 1)), mean
-        )
+        v = F.pad(zero_at_padding(v, mask), (0, 0, 2, 0) if causal else (0, 0, 1, 1))
+        return self._with_neighbours(out, v, mean)
 
     def weights(
         self,
@@ -183,15 +182,14 @@ class LocalInLine(InLine):
         nothing = state.sums.new_zeros(batch, self.n_heads, 3, self.head_width)
         return LocalState(0, state.sums, False, nothing[:, :, :2], nothing[:, :, 2:])
 
-    def attend_token(
-        self, x: Float[Tensor, "B 1 E"], state: LinearState
-    ) -> tuple[Float[Tensor, "B H 1 C"], LocalState]:
+    def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LocalState]:
         assert isinstance(state, LocalState)
-        out, read = super().attend_token(x, state)
+        out, read = self.attend_token(x, state)
         values = torch.cat((state.values, self.split_heads(self.v_proj(x))), 2)
         tokens = state.tokens + self.split_heads(x)
         out = self._with_neighbours(out, values, tokens / read.position)
-        return out, LocalState(read.position, read.sums, False, values[:, :, 1:], tokens)
+        state = LocalState(read.position, read.sums, False, values[:, :, 1:], tokens)
+        return self.project_output(out, x), state
 
     def state_size(self, length: int) -> int:
         return super().state_size(length) + 3 * self.d_model
