@@ -174,8 +174,8 @@ class LocalInLine(InLine):
         causal: bool,
         score_hook: ScoreHook | None = None,
     ) -> AttentionWeights:
-        """Without the convolution."""
-        return super().weights(self.query_heads(q), k, mask, causal, score_hook)
+        """Without the convolution; no gradients of scores, since an output is more than weights times values."""
+        return super().weights(self.query_heads(q), k, mask, causal)
 
     def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LocalState:
         state = super().init_state(batch, memory, mask)
