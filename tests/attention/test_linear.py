@@ -4,13 +4,13 @@ from itertools import product
 
 import pytest
 import torch
-from support.golden_outputs import assert_golden, golden
+from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
 from attnlab.attention.core.qk_norm import HeadNorm
-from attnlab.attention.linear import LinearAttention
+from attnlab.attention.linear import FeatureFixation, LinearAttention
 from attnlab.config.schema import Normalization
 
 KINDS = ("none", "l1", "l2", "rms")
@@ -136,3 +136,23 @@ def test_norms_in_half_precision_are_the_rounded_ones(kind: str, dtype: torch.dt
         (out.float() @ weights).sum().backward()
         (expected @ weights).sum().backward()
         torch.testing.assert_close(x.grad, wide.grad.to(dtype))
+
+
+def test_feature_fixation_equals_the_published_code() -> None:
+    """OpenNLPLab/Linear_VideoTransformer, commit 185d74a, slowfast/models/transformers/linear_block_v2.py, with two
+    gates, as in its runs, and without its shift."""
+    record = golden("feature_fixation_bidirectional")
+    attention = with_weights(FeatureFixation(record["x"].shape[2], int(record["heads"])), record)
+    for name in ("q_gate", "k_gate"):
+        gate = {key: record[f"{name}_{key}"] for key in ("weight", "bias")}
+        attention.get_submodule(name).load_state_dict(gate)
+    assert_golden(attention(record["x"])[0], record)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_normalized_gated_features_equal_the_reference(placement: str) -> None:
+    torch.manual_seed(0)
+    normalization = Normalization(kind="l2", placement=placement)
+    attention = shaken(FeatureFixation(8, 2, shared_gate=True, normalization=normalization, chunk_size=4).double())
+    for mode in MODES:
+        compare_with_reference(attention, mode, 9, (9, 4, 0))

@@ -1,8 +1,8 @@
 """Slow reference of linear attention: out_i = sum_j s_ij v_j / (sum_j s_ij + eps), s_ij = phi(q_i) . phi(k_j);
-with rotary positions the features are rotated in the numerator alone."""
+with rotary positions the features are rotated in the numerator alone. Also of feature fixation: gated features."""
 
 import torch
-from reference.heads import join, placed, real_positions, split
+from reference.heads import Heads, join, placed, project, real_positions, split
 from reference.orthogonality import orthogonality_loss
 from reference.qk_norm import normalize
 from torch import Tensor, nn
@@ -17,8 +17,12 @@ def attention(
     k = split(module.k_proj, source, module.n_heads)
     v = split(module.v_proj, source, module.n_heads)
     real = real_positions(mask, source)
-    q = [[[features(module, module.scale * row, module.q_norm) for row in head] for head in sample] for sample in q]
-    k = [[[features(module, row, module.k_norm) for row in head] for head in sample] for sample in k]
+    if hasattr(module, "q_gate"):
+        q = fixed(module, module.q_gate, module.q_norm, x, 0)
+        k = fixed(module, module.k_gate, module.k_norm, source, 1)
+    else:
+        q = [[[features(module, module.scale * row, module.q_norm) for row in head] for head in sample] for sample in q]
+        k = [[[features(module, row, module.k_norm) for row in head] for head in sample] for sample in k]
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
@@ -36,9 +40,29 @@ def attention(
 
 def features(module: nn.Module, row: Tensor, norm: nn.Module) -> Tensor:
     """phi of one query or key of one head, normalised before or after it."""
+    phi = shifted_relu if hasattr(module, "q_gate") else elu_plus_one
     if module.norm_first:
-        return elu_plus_one(normalize(norm.kind, row, norm.gain))
-    return normalize(norm.kind, elu_plus_one(row), norm.gain)
+        return phi(normalize(norm.kind, row, norm.gain))
+    return normalize(norm.kind, phi(row), norm.gain)
+
+
+def fixed(module: nn.Module, gate: nn.Linear, norm: nn.Module, x: Tensor, part: int) -> Heads:
+    """Features of queries (part 0) or keys (1), times gates that see the position's query, key and value."""
+    parts = [split(projection, x, module.n_heads) for projection in (module.q_proj, module.k_proj, module.v_proj)]
+    heads = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
+    for b in range(len(x)):
+        for h in range(module.n_heads):
+            for rows in zip(*(heads_of_part[b][h] for heads_of_part in parts), strict=True):
+                seen = torch.cat((shifted_relu(rows[0]), shifted_relu(rows[1]), rows[2]))
+                gates = [1 / (1 + torch.exp(-logit)) for logit in project(gate, seen)]
+                heads[b][h].append(torch.stack(gates) * features(module, rows[part], norm))
+    return heads
+
+
+def shifted_relu(row: Tensor) -> Tensor:
+    """max(x, 0) + 1/sqrt(D)"""
+    zero = torch.zeros((), dtype=row.dtype)
+    return torch.stack([torch.maximum(value, zero) + len(row) ** -0.5 for value in row])
 
 
 def elu_plus_one(row: Tensor) -> Tensor:

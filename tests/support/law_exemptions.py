@@ -18,6 +18,9 @@ LAWS = (
 )
 
 EXEMPTIONS: dict[tuple[str, str], str] = {
+    ("weights", "attnlab.attention.inline.LocalInLine"): (
+        "a convolution with a kernel for each channel is no matrix of weights of a head"
+    ),
     ("weights", "attnlab.attention.long_short.LongShortAttention"): (
         "means of values pass a layer norm, so the output is no matrix of weights times values (test_long_short.py)"
     ),

@@ -102,13 +102,13 @@ class CosFormer(FeatureMapAttention):
         return features if self.max_length is None else _reweighted(features, first, self.max_length)
 
     def features(
-        self, q: Queries, k: Keys, mask: KeyMask | None
+        self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool
     ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
         longest = max(q.shape[2], k.shape[2])
         self._require_room(longest, mask)
         if self.max_length is not None:
-            return super().features(q, k, mask)
-        q, k = super().features(q, k, mask)
+            return super().features(q, k, mask, causal)
+        q, k = super().features(q, k, mask, causal)
         return _reweighted(q, 0, longest), _reweighted(k, 0, longest)
 
     def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:

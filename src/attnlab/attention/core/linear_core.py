@@ -162,15 +162,15 @@ class FeatureMapAttention(Attention[LinearState]):
         return mask_keys(self.with_positions(features, first), mask)
 
     def features(
-        self, q: Queries, k: Keys, mask: KeyMask | None
-    ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M F"]]:
+        self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool
+    ) -> tuple[Float[Tensor, "B H N F"], Float[Tensor, "B H M G"]]:
         """Features of whole sequences, for maps that need queries and keys together, such as the longer length."""
         return self.query_features(q), self.key_features(k, mask)
 
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            q, k = self.features(q, k, mask)
+            q, k = self.features(q, k, mask, causal)
             sums = partial(causal_sums, chunk_size=self.chunk_size) if causal else bidirectional_sums
             if self.positions is None:
                 out, total = sums(q, k, v, total=self.denominator)
@@ -186,7 +186,7 @@ class FeatureMapAttention(Attention[LinearState]):
         """Scores are phi(q) . phi(k)."""
         dtype = q.dtype
         with full_precision(q, k) as (q, k):
-            q, k = self.features(q, k, mask)
+            q, k = self.features(q, k, mask, causal)
             rows, columns = (q, k) if self.positions is None else (self.positions.queries(q), self.positions.keys(k))
             scores = rows @ columns.transpose(-1, -2)
             scores = scores if score_hook is None else score_hook(scores)
@@ -203,32 +203,47 @@ class FeatureMapAttention(Attention[LinearState]):
         # sums over keys, which may be at the end of the range of float16
         return projected(self.out_proj, self.join_heads(out), out.dtype)
 
-    def _summed(self, v: Tensor) -> Tensor:
-        return with_ones(v) if self.denominator else v
+    @property
+    def sums_of_keys(self) -> bool:
+        """Whether the state has the sum of key features too, as its last column: for the denominator."""
+        return self.denominator
 
-    def _divided(self, out: Tensor, q: Tensor) -> Tensor:
+    def read(
+        self, q: Float[Tensor, "B H N F"], sums: Float[Tensor, "B H F2 C"], position: int | None
+    ) -> Float[Tensor, "B H N D"]:
+        """Output of queries from the sums of a state; `position` of the first one, None in cross-attention."""
+        if self.positions is None or position is None:
+            out = q @ sums
+        else:
+            out = self.positions.queries(q, position) @ sums
+            if self.denominator:
+                out = torch.cat((out[..., :-1], q @ sums[..., -1:]), dim=-1)
         return out[..., :-1] / self.divisor(out[..., -1:], q) if self.denominator else out
+
+    def _summed(self, v: Tensor) -> Tensor:
+        return with_ones(v) if self.sums_of_keys else v
 
     def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> LinearState:
         if memory is None:
-            shape = (batch, self.n_heads, self.feature_width, self.head_width + int(self.denominator))
+            shape = (batch, self.n_heads, self.feature_width, self.head_width + int(self.sums_of_keys))
             dtype = torch.promote_types(self.v_proj.weight.dtype, torch.float32)
             return LinearState(0, self.v_proj.weight.new_zeros(shape, dtype=dtype), cross=False)
         with full_precision(*self.memory_keys_values(memory, mask)) as (k, v):
             return LinearState(0, key_value_sum(self.key_features(k, mask), self._summed(v)), cross=True)
 
     def step(self, x: Float[Tensor, "B 1 E"], state: LinearState) -> tuple[Float[Tensor, "B 1 E"], LinearState]:
+        out, state = self.attend_token(x, state)
+        return self.project_output(out, x), state
+
+    def attend_token(
+        self, x: Float[Tensor, "B 1 E"], state: LinearState
+    ) -> tuple[Float[Tensor, "B H 1 C"], LinearState]:
+        """A step before the output projection."""
         sums = state.sums if state.cross else self._with_token(state.sums, x, state.position)
         with full_precision(self.queries(x)) as (q,):
-            q = self.query_features(q, state.position)
-            if self.positions is None or state.cross:
-                out = q @ sums
-            else:
-                out = self.positions.queries(q, state.position) @ sums
-                if self.denominator:
-                    out = torch.cat((out[..., :-1], q @ sums[..., -1:]), dim=-1)
-            out = self.cast_output(self._divided(out, q), x.dtype)
-        return self.project_output(out, x), LinearState(state.position + 1, sums, state.cross)
+            out = self.read(self.query_features(q, state.position), sums, None if state.cross else state.position)
+            out = self.cast_output(out, x.dtype)
+        return out, LinearState(state.position + 1, sums, state.cross)
 
     def _with_token(self, sums: Tensor, x: Tensor, position: int) -> Tensor:
         """Sums with one more token, by an outer product per head: twice as fast as a matrix product of width one."""
@@ -243,4 +258,4 @@ class FeatureMapAttention(Attention[LinearState]):
             )
 
     def state_size(self, length: int) -> int:
-        return self.n_heads * self.feature_width * (self.head_width + int(self.denominator))
+        return self.n_heads * self.feature_width * (self.head_width + int(self.sums_of_keys))
