@@ -10,7 +10,8 @@ from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
 from attnlab.attention.core.qk_norm import HeadNorm
-from attnlab.attention.linear import FeatureFixation, LinearAttention
+from attnlab.attention.feature_fixation import FeatureFixation
+from attnlab.attention.linear import LinearAttention
 from attnlab.config.schema import Normalization
 
 KINDS = ("none", "l1", "l2", "rms")

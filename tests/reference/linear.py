@@ -1,8 +1,10 @@
 """Slow reference of linear attention: out_i = sum_j s_ij v_j / (sum_j s_ij + eps), s_ij = phi(q_i) . phi(k_j);
-with rotary positions the features are rotated in the numerator alone. Also of feature fixation: gated features."""
+with rotary positions the features are rotated in the numerator alone."""
+
+from collections.abc import Callable
 
 import torch
-from reference.heads import Heads, join, placed, project, real_positions, split
+from reference.heads import Heads, join, placed, real_positions, split
 from reference.orthogonality import orthogonality_loss
 from reference.qk_norm import normalize
 from torch import Tensor, nn
@@ -15,14 +17,17 @@ def attention(
     source = x if memory is None else memory
     q = split(module.q_proj, x, module.n_heads)
     k = split(module.k_proj, source, module.n_heads)
-    v = split(module.v_proj, source, module.n_heads)
-    real = real_positions(mask, source)
-    if hasattr(module, "q_gate"):
-        q = fixed(module, module.q_gate, module.q_norm, x, 0)
-        k = fixed(module, module.k_gate, module.k_norm, source, 1)
-    else:
-        q = [[[features(module, module.scale * row, module.q_norm) for row in head] for head in sample] for sample in q]
-        k = [[[features(module, row, module.k_norm) for row in head] for head in sample] for sample in k]
+    q = [[[features(module, module.scale * row, module.q_norm) for row in head] for head in sample] for sample in q]
+    k = [[[features(module, row, module.k_norm) for row in head] for head in sample] for sample in k]
+    return attention_on_features(module, q, k, x, memory, mask, causal)
+
+
+def attention_on_features(
+    module: nn.Module, q: Heads, k: Heads, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """Output and penalty, from the features of queries and keys."""
+    source = x if memory is None else memory
+    v, real = split(module.v_proj, source, module.n_heads), real_positions(mask, source)
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
@@ -38,31 +43,12 @@ def attention(
     return join(module.out_proj, out), penalty
 
 
-def features(module: nn.Module, row: Tensor, norm: nn.Module) -> Tensor:
-    """phi of one query or key of one head, normalised before or after it."""
-    phi = shifted_relu if hasattr(module, "q_gate") else elu_plus_one
+def features(module: nn.Module, row: Tensor, norm: nn.Module, phi: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """phi (elu + 1) of one query or key of one head, normalised before or after it."""
+    phi = phi or elu_plus_one
     if module.norm_first:
         return phi(normalize(norm.kind, row, norm.gain))
     return normalize(norm.kind, phi(row), norm.gain)
-
-
-def fixed(module: nn.Module, gate: nn.Linear, norm: nn.Module, x: Tensor, part: int) -> Heads:
-    """Features of queries (part 0) or keys (1), times gates that see the position's query, key and value."""
-    parts = [split(projection, x, module.n_heads) for projection in (module.q_proj, module.k_proj, module.v_proj)]
-    heads = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
-    for b in range(len(x)):
-        for h in range(module.n_heads):
-            for rows in zip(*(heads_of_part[b][h] for heads_of_part in parts), strict=True):
-                seen = torch.cat((shifted_relu(rows[0]), shifted_relu(rows[1]), rows[2]))
-                gates = [1 / (1 + torch.exp(-logit)) for logit in project(gate, seen)]
-                heads[b][h].append(torch.stack(gates) * features(module, rows[part], norm))
-    return heads
-
-
-def shifted_relu(row: Tensor) -> Tensor:
-    """max(x, 0) + 1/sqrt(D)"""
-    zero = torch.zeros((), dtype=row.dtype)
-    return torch.stack([torch.maximum(value, zero) + len(row) ** -0.5 for value in row])
 
 
 def elu_plus_one(row: Tensor) -> Tensor:

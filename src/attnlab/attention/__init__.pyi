@@ -3,13 +3,13 @@ from .bigbird import BigBird as BigBird
 from .compositional import CompositionalAttention as CompositionalAttention
 from .cosformer import CosFormer as CosFormer
 from .doubly_normalized import DoublyNormalizedAttention as DoublyNormalizedAttention
+from .feature_fixation import FeatureFixation as FeatureFixation
 from .flash import Flash as Flash
 from .flash import FlashQuad as FlashQuad
 from .informer import Informer as Informer
 from .inline import InLine as InLine
 from .inline import LocalInLine as LocalInLine
 from .kernelized import KernelizedAttention as KernelizedAttention
-from .linear import FeatureFixation as FeatureFixation
 from .linear import LinearAttention as LinearAttention
 from .linformer import Linformer as Linformer
 from .long_short import LongShortAttention as LongShortAttention

@@ -8,10 +8,11 @@ Quality in Linear Time", sections 2 and 3; both are baselines in Qin et al. 2022
 
 with q', k' a second pair of copies of z, and b a bias for every distance. One unit is a whole layer, without a
 feed-forward part, and has one head, whatever `n_heads` is; norm and residual sum belong to the layer (published:
-pre-norm). Cost O(N^2 (s + e)) and O(N C (s + e) + N s e), widths s of z and e of v. Supports bidirectional (linear part
-over all chunks, also the current one), causal (over earlier chunks) and step (a cache of all keys; mixed chunk: of the
-current chunk, and a running sum). No cross: queries and keys are copies of one z. n is the length in the paper and the
-longest length in the code of Qin et al.; here the longest length, or the number of visible keys (`divisor`).
+pre-norm). Cost: FlashQuad O(N^2 (s + e)), Flash O(N C (s + e) + N s e), widths s of z and e of v. Supports
+bidirectional (linear part over all chunks, also the current one), causal (over earlier chunks) and step (a cache of all
+keys; mixed chunk: of the current chunk, and a running sum). No cross: queries and keys are copies of one z. n is the
+length in the paper and the longest length in the code of Qin et al.; here the longest length, or the number of visible
+keys (`divisor`).
 """
 
 from abc import abstractmethod

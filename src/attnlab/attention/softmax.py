@@ -1,4 +1,6 @@
-"""Softmax attention: softmax(Q K^T / sqrt(D)) V (Vaswani et al. 2017, section 3.2; "vanilla" in both papers).
+"""Softmax attention (Vaswani et al. 2017, section 3.2; "vanilla" in both papers).
+
+    out_i = sum_j softmax_j(q_i . k_j / sqrt(D)) v_j
 
 Cost O(N M D) time, with torch's fused kernels where possible. Supports bidirectional, causal, cross and step; decoding
 keeps all keys and values, so a step costs O(position). With relative positions it is the "relative" attention of
