@@ -32,7 +32,7 @@ from attnlab.report.table_types import Table, TableError
 
 Outcome = tuple[float, float, float] | str
 """accuracies IID, OOD and OOD with the end given by an oracle; or a state"""
-KINDS: tuple[TableFigure, ...] = ("forest", "pairs", "iid_ood", "errors")
+KINDS: tuple[TableFigure, ...] = ("forest", "pairs", "iid_ood", "errors", "state_size")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,8 @@ def make(config: dict[str, Any]) -> Callable[..., Table]:
             return ReportRun(folder, changed, state, reason)
         iid, ood, content = outcome
         metrics = {IID: iid, OOD: ood, f"{OOD}_oracle_end": content}
-        return ReportRun(folder, changed, "finished", result={"metrics": metrics})
+        state = 0 if name == "stateless" else 10 * len(name)
+        return ReportRun(folder, changed, "finished", result={"metrics": metrics, "state_size": state})
 
     def table(
         rows: Mapping[str, Sequence[Outcome]],
@@ -204,6 +205,19 @@ def test_every_run_is_a_dot_of_iid_over_ood(
     assert (axis.get_xlim()[0] > 80, axis.get_ylim()[1] < 20) == (True, True), "the scale is around the numbers"
     many = make(rows | {"row 6": accuracies(0.3)})
     assert [axis.get_title() for axis in drawn(many, "iid_ood")[0].axes if axis.get_visible()][-1] == "row 6"
+
+
+def test_accuracy_is_drawn_over_the_size_of_the_state(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    """A marker for the mean of each row at the numbers that it keeps; rows without a state are named."""
+    rows = {"linear": accuracies(0.2, 0.4), "softmax_": accuracies(0.9), "stateless": accuracies(0.5)}
+    figure, caption = drawn(make(rows), "state_size")
+    lines = [line for line in figure.axes[1].get_lines() if line.get_marker() in ("o", "s", "^", "D")]
+    assert [line.get_xydata().tolist() for line in lines] == [[[60, pytest.approx(30)]], [[80, pytest.approx(90)]]]
+    assert "Without a state: stateless" in caption
+    with pytest.raises(TableError, match="no row has a state"):
+        drawn(make({"stateless": accuracies(0.5)}), "state_size")
 
 
 def test_errors_are_divided_into_wrong_ends_and_wrong_content(

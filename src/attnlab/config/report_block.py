@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-TableFigure = Literal["bars", "by_length", "training", "time_to_success", "forest", "pairs", "iid_ood", "errors"]
+TableFigure = Literal[
+    "bars", "by_length", "training", "time_to_success", "forest", "pairs", "iid_ood", "errors", "state_size"
+]
 """figures that need no other option: `figures=` chooses among them"""
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
@@ -84,7 +86,8 @@ class Picture:
     each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps;
     time_to_success: share of the runs that have reached the threshold of `success`, over steps; forest: hypotheses with
     intervals and verdicts; pairs: lines between paired seeds of two rows; iid_ood: a dot for each run; errors: outputs
-    with a wrong end only and with wrong content; diagnosis: statistics of the attentions of finished runs"""
+    with a wrong end only and with wrong content; state_size: columns over the numbers kept in decoding; diagnosis:
+    statistics of the attentions of finished runs"""
     x: str | None = None
     """curve: the key, one of the rows"""
     subset: str | None = None

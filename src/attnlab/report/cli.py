@@ -79,8 +79,8 @@ class ReportOptions(CommandOptions):
     """the row that is strongest in pictures: highlight=linear_l2 (default: the row of the experiment's first
     hypothesis)"""
     figures: list[TableFigure] = field(default_factory=list)
-    """pictures: some of bars,by_length,training,time_to_success,forest,pairs,iid_ood,errors (default: the figures of
-    the experiment, or bars)"""
+    """pictures: some of bars,by_length,training,time_to_success,forest,pairs,iid_ood,errors,state_size (default: the
+    figures of the experiment, or bars)"""
     out: Path | None = None
     """folder of table.md, table.csv, seeds.csv, table.tex, report.json and the pictures (default:
     experiments/reports/<name>)"""

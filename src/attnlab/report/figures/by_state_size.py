@@ -1,0 +1,61 @@
+"""Figure of metrics over the size of the state that decoding keeps."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from attnlab.config.message_text import listed, show
+from attnlab.config.validation.report_names import row_name, setting
+from attnlab.learn.metric_units import OF_RUNS, label
+from attnlab.plots.style import beside, empty_panel, legend_below, legend_lines, line_looks, panels
+from attnlab.report.figures.row_pictures import Drawn, axis_label, marks_note
+from attnlab.report.report_record import Column
+from attnlab.report.table_types import Table, TableError
+
+STATE = "state_size"
+
+
+def by_state_size(table: Table) -> Drawn:
+    """A panel for each column: means over the numbers kept in decoding; rows of one value of the first row key (such as
+    one model at several widths) are joined."""
+    columns = [column for column in table.columns if column.metric not in OF_RUNS]
+    if not columns:
+        raise TableError(f"figures: {STATE} needs a column with a metric")
+    lines, without = _lines(table)
+    if not lines:
+        raise TableError("figures: no row has a state: none of these networks decodes step by step")
+    note = marks_note(table, "marker: mean of {}, error bar: standard deviation", "marker: {}")
+    looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
+    figure, axes = panels(len(columns), beside(len(columns)), 3.0, legend_lines(note, list(lines)))
+    for axis, column in zip(axes, columns, strict=True):
+        for name, sizes in lines.items():
+            _draw(axis, table, column, sizes, looks[name] | {"label": name})
+        if not any(cell.values for cell in table.each(column)):
+            empty_panel(axis, "no run has a number")
+        axis.set(title=column.name, xlabel=label(STATE, OF_RUNS[STATE].name), ylabel=axis_label(column), xscale="log")
+    legend_below(figure, note)
+    lost = f". Without a state: {listed(without)}" if without else ""
+    return figure, f"over the size of the state after the longest sequence; {note}{lost}"
+
+
+def _lines(table: Table) -> tuple[Mapping[str, Mapping[str, float]], list[str]]:
+    """For each line its rows with the sizes of their states; rows without a state."""
+    lines: dict[str, dict[str, float]] = defaultdict(dict)
+    without: dict[str, None] = {}
+    for run in table.runs:
+        row, size = row_name(table.report, run.config), run.value(STATE)
+        if size:
+            lines[show(setting(table.report.rows[0], run.config))][row] = size
+        elif run.state == "finished":
+            without[row] = None
+    return lines, list(without)
+
+
+def _draw(axis: Axes, table: Table, column: Column, sizes: Mapping[str, float], look: dict[str, Any]) -> None:
+    cells = {row: table.cells[row].get(column.name) for row in sorted(sizes, key=lambda row: sizes[row])}
+    drawn = [(sizes[row], cell.mean or 0.0, cell.sd or 0.0) for row, cell in cells.items() if cell and cell.values]
+    if drawn:
+        xs, means, spreads = zip(*drawn, strict=True)
+        axis.errorbar(xs, means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
