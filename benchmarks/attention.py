@@ -8,6 +8,9 @@ dropout, float32, models as initialised; tensors are laid out in memory as the n
 On a GPU the kernels of flash-linear-attention take part if they are installed (`pip install 'attnlab[fast]'`); they
 multiply in TensorFloat-32, the others do not.
 
+For mechanisms that decode, the causal mode also compares a whole layer on the longest length with as many steps: times
+as fast in one pass (without gradients), and the time of the last steps against that of the first ones.
+
 A form is left out (-) from the length on at which it would take longer than --limit seconds or more memory than
 --memory GB, estimated from the length before.
 
@@ -15,6 +18,8 @@ A form is left out (-) from the length on at which it would take longer than --l
 """
 
 import math
+import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,9 +27,10 @@ from typing import Any
 
 import torch
 
+from attnlab.attention.base import Attention
 from attnlab.config.conf_files import group_choices
 from benchmarks.harness.attention_baselines import BASELINE, FLA, PUBLISHED
-from benchmarks.harness.attention_contestants import Contestant, Shape, contestants
+from benchmarks.harness.attention_contestants import Contestant, Shape, contestants, mechanisms
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.peak_memory import peak_of
 from benchmarks.harness.tables import cell, show
@@ -46,7 +52,21 @@ PAIRS = (
     ("attnlab transnormer_t2, group 1", BASELINE),
     ("attnlab transnormer_t2, group 1", "softmax, fused, blocks by an N x N mask"),
     ("attnlab transnormer_t2, group 2", BASELINE),
+    *(
+        (f"attnlab {name}", "attnlab linear")
+        for name in (
+            "retention",
+            "scalar_gated_linear",
+            "gated_linear",
+            "delta_rule",
+            "gated_delta_rule",
+            "channel_gated_delta_rule",
+            "based",
+        )
+    ),
 )
+STEPS = 128
+"""first and last steps whose times are compared"""
 
 
 @dataclass
@@ -145,6 +165,44 @@ def pair_table(result: Findings, lengths: Sequence[int]) -> list[dict[str, objec
     return rows
 
 
+def step_table(models: Sequence[str], shape: Shape, length: int) -> list[dict[str, object]]:
+    """Returns a row per mechanism that decodes: a layer in one pass against steps, late steps against early ones."""
+    rows = []
+    for name, mechanism in mechanisms(models, True, shape, longest=length).items():
+        if not (mechanism.supports_causal and mechanism.supports_step):
+            continue
+        x = torch.randn(shape.batch, length, mechanism.d_model, device=shape.device)
+        with torch.no_grad():
+            whole = interleaved({name: partial(mechanism, x, causal=True)}, 1.0, f"{name}, one pass", least=3)
+            times = step_times(mechanism, x)
+        first, last = (statistics.median(part) for part in (times[:STEPS], times[-STEPS:]))
+        rows.append(
+            {
+                "form": f"attnlab {name}",
+                "one pass, ms": 1000 * whole.median(name),
+                "steps, ms": 1000 * sum(times),
+                "times as fast": sum(times) / whole.median(name),
+                "last / first step": last / first,
+            }
+        )
+        print({key: value if isinstance(value, str) else round(float(value), 3) for key, value in rows[-1].items()})
+    return rows
+
+
+def step_times(mechanism: Attention, x: torch.Tensor) -> list[float]:
+    """Seconds of each step of a sequence, after some that are not counted."""
+    times: list[float] = []
+    for length in (min(STEPS, x.shape[1]), x.shape[1]):
+        state, times = mechanism.init_state(len(x)), []
+        for position in range(length):
+            begun = time.perf_counter()
+            _, state = mechanism.step(x[:, position : position + 1], state)
+            if x.is_cuda:
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - begun)
+    return times
+
+
 def main() -> None:
     shipped = group_choices()["model"]
     options = parser(__doc__, seconds=20, devices=True)
@@ -182,6 +240,8 @@ def main() -> None:
         if len(lengths) > 1:
             growth = growth_table(result, [name for name in names if name.startswith("attnlab")], lengths)
             show(f"attention_{mode}_growth", f"{title}: growth with length, forward + backward", growth, environment)
+        if causal and (rows := step_table(arguments.models.split(","), shape, max(lengths))):
+            show("attention_steps", f"A layer of {max(lengths)} positions: one pass and steps", rows, environment)
         if pairs := pair_table(result, lengths):
             show(f"attention_{mode}_pairs", f"{title}: how many times as fast as a yardstick", pairs, environment)
 

@@ -1,6 +1,8 @@
 """Recurrent mechanisms: published recurrences with gradients, decays of every size, layers, both directions."""
 
+import sys
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from support.tensors import assert_same, draw, masks, shaken
 from torch import Tensor
 
 import attnlab.attention as mechanisms
+from attnlab.attention.core import fla_kernels
+from attnlab.attention.core import recurrent_layer as layer
 from attnlab.attention.core import recurrent_sums as core
 from attnlab.attention.core.recurrent_layer import RecurrentAttention
 from attnlab.attention.core.recurrent_sums import CHUNK, Recurrent, recurrent_step, recurrent_sums
@@ -163,6 +167,26 @@ def test_negative_eigenvalues_flip_a_state() -> None:
         read = Recurrent(k, k, torch.zeros(1, 1, 1, 3).double(), None, torch.full((1, 1, 1, 1), strength).double())
         _, after = recurrent_step(state, read)
         torch.testing.assert_close(k @ after, factor * (k @ state), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_kernels_get_their_arguments_and_need_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of each recurrence, with its axes; stand-ins by the recurrence itself, since Triton needs a GPU."""
+    with pytest.raises(ValueError, match="fast=true: the kernels of flash-linear-attention need a GPU"):
+        RECURRENT[name](8, 2, fast=True)
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, beta: Tensor | None = None, *, scale: float):
+        g, beta = (x if x is None or x.ndim == 4 else x[..., None] for x in (g, beta))
+        heads = (x if x is None else x.transpose(1, 2).double() for x in (q, k, v, g, beta))
+        return recurrent_sums(Recurrent(*heads))[0].transpose(1, 2), None
+
+    for module, function in fla_kernels.KERNELS.values():
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: kernel}))
+    monkeypatch.setattr(layer, "require_kernels", lambda: None)
+    slow, quick = (RECURRENT[name](8, 2, fast=fast).double() for fast in (False, True))
+    quick.load_state_dict(slow.state_dict())
+    x = draw(2, 9, 8)
+    torch.testing.assert_close(quick(x, causal=True), slow(x, causal=True), rtol=0.05, atol=0.01)
 
 
 def test_a_head_of_broken_width_is_refused() -> None:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State
 from attnlab.attention.core.decay_gates import wide
+from attnlab.attention.core.fla_kernels import kernel_sums, require_kernels
 from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.projected_heads import heads_of
 from attnlab.attention.core.qk_norm import HeadNorm
@@ -59,6 +60,7 @@ class RecurrentOptions(AttentionOptions, total=False):
     key_expansion: Positive | None
     value_expansion: Positive | None
     bidirectional: bool
+    fast: bool
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class RecurrentAttention(Attention[RecurrentState]):
         output_gate: factor of the output, of the inputs at its position.
         key_expansion, value_expansion: widths of all keys and of all values together, in shares of d_model.
         bidirectional: a bidirectional form, the sum over both directions.
+        fast: whole sequences by the kernels of flash-linear-attention, on a GPU where fla-core is installed.
 
     None = as in `layer`, the published layer.
     """
@@ -107,6 +110,7 @@ class RecurrentAttention(Attention[RecurrentState]):
         key_expansion: Positive | None = None,
         value_expansion: Positive | None = None,
         bidirectional: bool = False,
+        fast: bool = False,
         **options: Unpack[AttentionOptions],
     ) -> None:
         chosen: dict[str, Any] = {
@@ -122,7 +126,9 @@ class RecurrentAttention(Attention[RecurrentState]):
         self.key_width = _head_width("key_expansion", self.parts.key_expansion, d_model, n_heads)
         self.value_width = _head_width("value_expansion", self.parts.value_expansion, d_model, n_heads)
         super().__init__(d_model, n_heads, **options)
-        self.supports_bidirectional = bidirectional
+        self.supports_bidirectional, self.fast = bidirectional, fast
+        if fast:
+            require_kernels()
         normalization = normalization or Normalization(kind=self.layer.normalization)
         self.norm_first = normalization.placement == "before_feature_map"
         self.q_norm, self.k_norm = (HeadNorm(normalization.kind, self.key_width) for _ in range(2))
@@ -199,11 +205,14 @@ class RecurrentAttention(Attention[RecurrentState]):
             v = zero_at_padding(v, mask)
             read = self._read(q, k, v)
             read = read._replace(k=zero_at_padding(read.k, mask))
-            out = recurrent_sums(read)[0]
+            out = self._sums(read)
             if not causal:
                 # Padding comes first then: without keys the state stays 0.
-                out = out + recurrent_sums(read.reversed())[0].flip(2)
+                out = out + self._sums(read.reversed()).flip(2)
             return self.completed(out, v, dtype)
+
+    def _sums(self, read: Recurrent) -> Float[Tensor, "B H N C"]:
+        return kernel_sums(read) if self.fast else recurrent_sums(read)[0]
 
     def completed(
         self, out: Float[Tensor, "B H N C"], v: Float[Tensor, "B H N C"], dtype: torch.dtype

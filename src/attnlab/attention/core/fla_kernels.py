@@ -1,0 +1,50 @@
+"""Recurrences by the Triton kernels of flash-linear-attention (fla-core, the extra `fast`), on a GPU.
+
+The kernels read and return [B, N, H, D]. The kernels of delta rules take queries, keys and values in bfloat16 only, so
+float32 is rounded there. The calls follow the functions' signatures in flash-linear-attention at bc3b101; no run of them
+on a GPU is recorded yet.
+"""
+
+import importlib
+import importlib.util
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.core.recurrent_sums import Recurrent
+
+KERNELS = {
+    (False, True): ("fla.ops.simple_gla", "chunk_simple_gla"),
+    (False, False): ("fla.ops.gla", "chunk_gla"),
+    (True, None): ("fla.ops.delta_rule", "chunk_delta_rule"),
+    (True, True): ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule"),
+    (True, False): ("fla.ops.kda", "chunk_kda"),
+}
+"""module and function, by whether there is a delta rule, and whether a head has one decay (None: no decay)"""
+
+
+def require_kernels() -> None:
+    """Checks that the kernels can run.
+
+    Raises:
+        ValueError: no GPU, or the package is not installed.
+    """
+    if not torch.cuda.is_available():
+        raise ValueError("fast=true: the kernels of flash-linear-attention need a GPU, and torch sees none here")
+    if importlib.util.find_spec("fla") is None:
+        raise ValueError("fast=true: fla-core is not installed; pip install 'attnlab[fast]' brings it")
+
+
+def kernel_sums(read: Recurrent) -> Tensor:
+    """Outputs of all positions, as `recurrent_sums`."""
+    is_delta, decay = read.write is not None, read.log_decay
+    module, name = KERNELS[is_delta, None if decay is None else decay.shape[-1] == 1]
+    heads = [x.transpose(1, 2).contiguous() for x in (read.q, read.k, read.v)]
+    inputs = dict(zip("qkv", (x.bfloat16() for x in heads) if is_delta else heads, strict=True))
+    if decay is not None:
+        decay = decay.expand(*read.k.shape[:3], -1).transpose(1, 2).contiguous()
+        inputs["g"] = decay[..., 0] if decay.shape[-1] == 1 else decay
+    if read.write is not None:
+        inputs["beta"] = read.write[..., 0].transpose(1, 2).contiguous()
+    out, _ = getattr(importlib.import_module(module), name)(**inputs, scale=1.0)
+    return out.transpose(1, 2).to(read.v.dtype)
