@@ -1,8 +1,8 @@
 """Recurrences by the Triton kernels of flash-linear-attention (fla-core, the extra `fast`), on a GPU.
 
 The kernels read and return [B, N, H, D]. The kernels of delta rules take queries, keys and values in bfloat16 only, so
-float32 is rounded there. The calls follow the functions' signatures in flash-linear-attention at bc3b101; no run of them
-on a GPU is recorded yet.
+float32 is rounded there. The calls follow the signatures in flash-linear-attention at bc3b101; no run of them on a GPU
+is recorded yet.
 """
 
 import importlib
