@@ -100,8 +100,8 @@ def test_half_precision_keeps_distances(name: str) -> None:
 def test_longer_sequences_than_in_training(name: str) -> None:
     """A network for 100 positions reads 400; the biases of the first 100 are the same."""
     network = network_of("vanilla", "flip_flop", positions=name)
-    x = torch.randint(7, (1, 400))
-    long, short = network(x, None)[0], network(x[:, :100], None)[0]
+    x, mask = torch.randint(7, (1, 400)), torch.ones(1, 400, dtype=torch.bool)
+    long, short = network(x, mask)[0], network(x[:, :100], mask[:, :100])[0]
     assert long.isfinite().all()
     torch.testing.assert_close(long[:, :100], short, rtol=1e-9, atol=1e-9)
 
