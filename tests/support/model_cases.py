@@ -223,7 +223,7 @@ def positions_of(model: str) -> list[str]:
     if chosen := model_of(model).positions:
         return [chosen]
     raw = composed(model, "scan")
-    tested = IN_SCORES if model in ("vanilla", "linear_ortho") else ["relative"]
+    tested = IN_SCORES if model in ("vanilla", "linear_ortho") else []
     able = [name for name in tested if not check_config(raw | {"backbone": raw["backbone"] | {"positions": name}})]
     return ["sinusoidal", "none", *able]
 
