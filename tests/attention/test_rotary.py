@@ -68,7 +68,7 @@ def test_a_head_of_one_column_is_refused() -> None:
         build_network(backbone, config_of("vanilla").model, SPECS["scan"])
 
 
-@pytest.mark.parametrize("model", ["cosformer", "transnormer_t1", "compositional"])
+@pytest.mark.parametrize("model", ["cosformer", "transnormer_t1", "kernelized"])
 def test_other_attentions_are_refused_with_the_models_that_can(model: str) -> None:
     (problem,) = check_config(compose_config(["task=scan", f"model={model}", "backbone.positions=rotary"]))
     assert "backbone.positions=rotary: not possible with" in str(problem) and "vanilla" in str(problem)
@@ -76,4 +76,6 @@ def test_other_attentions_are_refused_with_the_models_that_can(model: str) -> No
 
 def test_a_wrong_name_is_refused_with_the_nearest() -> None:
     (problem,) = check_config(compose_config(["task=scan", "model=vanilla", "backbone.positions=rotory"]))
-    assert "rotory: expected one of learned, none, relative, rotary, sinusoidal; nearest: rotary" in str(problem)
+    assert "rotory: expected one of alibi, learned, none, relative, rotary, sinusoidal, t5; nearest: rotary" in str(
+        problem
+    )

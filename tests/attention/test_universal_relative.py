@@ -163,7 +163,7 @@ def test_distances_are_those_of_the_published_code_with_the_sine_columns_negated
         for i in range(longest):
             for j in range(longest):
                 row = (theirs @ table[longest - 1 + j - i]).unflatten(0, (2, 4))[head]
-                expected = (q[0, head, i] + attention.position_bias[head, 0]) @ row
+                expected = (q[0, head, i] + attention.position_bias[head, 0]) @ row / 2
                 torch.testing.assert_close(actual[0, head, i, j], expected, rtol=1e-10, atol=1e-12)
 
 

@@ -40,7 +40,7 @@ def test_added_scores_of_a_users_own_equal_the_formula() -> None:
     attention = shaken(SoftmaxAttention(8, 2, positions=Decay()).double())
     q, k, v = torch.randn(3, 2, 2, 6, 4, dtype=torch.float64)
     distance = (torch.arange(6)[:, None] - torch.arange(6)).abs()
-    weights = ((q @ k.transpose(-1, -2) - SLOPE * distance) / 2).softmax(-1)
+    weights = (q @ k.transpose(-1, -2) / 2 - SLOPE * distance).softmax(-1)
     torch.testing.assert_close(attention.attend(q, k, v, None, False), weights @ v, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(attention.weights(q, k, None, False), weights, rtol=1e-12, atol=1e-12)
 

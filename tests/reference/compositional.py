@@ -3,7 +3,7 @@
 import math
 
 import torch
-from reference.heads import project, real_positions, split
+from reference.heads import placed, project, real_positions, split
 from reference.orthogonality import orthogonality_loss
 from torch import Tensor, nn
 
@@ -20,13 +20,15 @@ def attention(
     out = []
     for b in range(len(x)):
         rows = []
+        searches = [placed(module.positions, s, q[b][s], k[b][s], causal) for s in range(module.n_heads)]
         values = [torch.stack([head[j] for head in v[b]]) for j in range(source.shape[1])]
         for i in range(x.shape[1]):
             seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
             queries = project(module.retrieval_query_proj, x[b, i]).chunk(module.n_heads)
             taken = []
             for s in range(module.n_heads):
-                results = search(q[b][s][i], k[b][s], values, seen)
+                turned, keys, added = searches[s]
+                results = search(turned[i], keys, values, {j: added(i, j) for j in seen})
                 weights = softmax([score(module, queries[s], result) for result in results])
                 taken.append(sum(w * result for w, result in zip(weights, results, strict=True)))
             rows.append(project(module.out_proj, torch.cat(taken)))
@@ -35,10 +37,10 @@ def attention(
     return torch.stack(out), penalty
 
 
-def search(q: Tensor, k: list[Tensor], v: list[Tensor], seen: list[int]) -> Tensor:
-    """sum_j softmax(q . k_j / sqrt(D)) v_j, one row a retrieval; zeros where no key is seen."""
+def search(q: Tensor, k: list[Tensor], v: list[Tensor], added: dict[int, Tensor | float]) -> Tensor:
+    """sum_j softmax(q . k_j / sqrt(D) + added_j) v_j over keys j of `added`, one row a retrieval; zeros without any."""
     result = torch.zeros_like(v[0])
-    for weight, j in zip(softmax([q @ k[j] / math.sqrt(len(q)) for j in seen]), seen, strict=True):
+    for weight, j in zip(softmax([q @ k[j] / math.sqrt(len(q)) + added[j] for j in added]), added, strict=True):
         result = result + weight * v[j]
     return result
 

@@ -43,12 +43,12 @@ def reference_of(positions: nn.Module | None) -> ModuleType:
 
 
 def placed(
-    positions: nn.Module | None, h: int, queries: Sequence[Tensor], keys: Sequence[Tensor]
+    positions: nn.Module | None, h: int, queries: Sequence[Tensor], keys: Sequence[Tensor], causal: bool
 ) -> tuple[list[Tensor], list[Tensor], Callable[[int, int], Tensor | float]]:
-    """Queries and keys of head h at their positions, and what is added to the product of query i and key j."""
+    """Queries and keys of head h at their positions, and what is added to the scaled product of query i and key j."""
     reference = reference_of(positions)
     return (
         [reference.query(positions, h, i, row) for i, row in enumerate(queries)],
         [reference.key(positions, h, j, row) for j, row in enumerate(keys)],
-        lambda i, j: reference.added(positions, h, i, j, queries[i]),
+        lambda i, j: reference.added(positions, h, i, j, queries[i], causal),
     )

@@ -31,7 +31,7 @@ def attention_on_features(
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
-            queries, keys, _ = placed(module.positions, h, q[b][h], k[b][h])
+            queries, keys, _ = placed(module.positions, h, q[b][h], k[b][h], causal)
             for i in range(x.shape[1]):
                 total, weighted = torch.zeros((), dtype=x.dtype), torch.zeros_like(q[b][h][i])
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []

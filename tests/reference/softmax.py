@@ -1,4 +1,4 @@
-"""Slow reference of softmax attention: softmax((q_i . k_j + added_ij) / sqrt(D)) v_j, q and k at their positions."""
+"""Slow reference of softmax attention: softmax(q_i . k_j / sqrt(D) + added_ij) v_j, q and k at their positions."""
 
 import math
 
@@ -20,12 +20,12 @@ def attention(
     out = [[[] for _ in range(module.n_heads)] for _ in range(len(x))]
     for b in range(len(x)):
         for h in range(module.n_heads):
-            queries, keys, added = placed(module.positions, h, q[b][h], k[b][h])
+            queries, keys, added = placed(module.positions, h, q[b][h], k[b][h], causal)
             for i in range(x.shape[1]):
                 seen = [j for j in real[b] if j <= i or not causal] if memory is not None or i in real[b] else []
                 total, weighted = torch.zeros((), dtype=x.dtype), torch.zeros_like(q[b][h][i])
                 for j in seen:
-                    weight = torch.exp((queries[i] @ keys[j] + added(i, j)) / math.sqrt(module.head_width))
+                    weight = torch.exp(queries[i] @ keys[j] / math.sqrt(module.head_width) + added(i, j))
                     total, weighted = total + weight, weighted + weight * v[b][h][j]
                 out[b][h].append(weighted / total if seen else weighted)
     penalty = orthogonality_loss(v, real) if module.orthogonality else torch.zeros((), dtype=x.dtype)

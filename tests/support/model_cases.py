@@ -223,7 +223,7 @@ def positions_of(model: str) -> list[str]:
     if chosen := model_of(model).positions:
         return [chosen]
     raw = composed(model, "scan")
-    tested = IN_SCORES if model in ("vanilla", "linear_ortho") else ["relative"]
+    tested = IN_SCORES if model in ("vanilla", "linear_ortho") else []
     able = [name for name in tested if not check_config(raw | {"backbone": raw["backbone"] | {"positions": name}})]
     return ["sinusoidal", "none", *able]
 
@@ -269,11 +269,24 @@ def _excused(law: str, case: Case) -> list[pytest.MarkDecorator]:
 
 @cache
 def _is_variant(case: Case) -> bool:
-    """Whether a model in a folder asks for another form of a mechanism that a model at the top has."""
+    """Whether a model in a folder asks for another form of a mechanism that a model at the top has, or a simpler
+    mechanism has the same positions in scores by the same code."""
+    if case.positions in IN_SCORES and case.positions != model_of(case.model).positions:
+        alike = {
+            other for other in cases().values() if other.positions == case.positions and _code(other) == _code(case)
+        }
+        if len(vars(case.mechanism)) > min(len(vars(other.mechanism)) for other in alike):
+            return True
     if case.model not in IN_FOLDERS:
         return False
     twins = (other for other in cases().values() if other.model not in IN_FOLDERS and other.path == case.path)
     return any(model_of(twin.model).normalization == model_of(case.model).normalization for twin in twins)
+
+
+def _code(case: Case) -> tuple[Callable, ...]:
+    """The functions of a mechanism in which queries and keys have positions."""
+    kind = case.mechanism
+    return kind.attend, kind.step, kind.weights
 
 
 def apply(

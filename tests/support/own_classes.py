@@ -36,6 +36,6 @@ class Decay(Positions):
 
 
 class DecayScores(InScores):
-    def added(self, q: Tensor, n_keys: int, first: int = 0) -> Tensor:
+    def added(self, q: Tensor, n_keys: int, first: int = 0, causal: bool = False) -> Tensor:
         rows = torch.arange(first, first + q.shape[2], dtype=q.dtype)[:, None]
-        return -SLOPE * (rows - torch.arange(n_keys, dtype=q.dtype)).abs()
+        return -SLOPE * (rows - torch.arange(n_keys, dtype=q.dtype)).abs()[None, None]

@@ -5,9 +5,10 @@
     a_sr = softmax over r of q_s . k_sr / sqrt(W)       q_s = x W_q,s and k_sr = O_sr W_k, both of width W
     out  = [sum_r a_sr O_sr]_s W_out
 
-Cost O(N M (D + R D)) per search; the R results of a search come from one fused softmax over concatenated values.
-Supports bidirectional, causal, cross and step: softmax is its only use of positions. Decoding keeps the keys of every
-search and the R values they share; a step costs O(position).
+Cost O(N M (D + R D)) per search; the R results of a search come from one softmax over concatenated values, fused where
+no positions add to scores. Supports bidirectional, causal, cross and step, and positions in the scores of the searches:
+the retrievals of a query use none. Decoding keeps the keys of every search and the R values they share; a step costs
+O(position).
 
 `scorer: mlp` is the published alternative to the dot product: one linear layer on [q_s, O_sr]. The terms of q_s and of
 the bias are the same for every r and cancel in the softmax, so the input has no influence on the retrieval; the bias of
@@ -32,18 +33,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlab.attention.base import AttentionOptions
-from attnlab.attention.core.softmax_core import CachedAttention, fused_softmax, scaled_dot_weights
+from attnlab.attention.core.softmax_core import ScaledDotAttention
 from attnlab.attention.core.sum_precision import full_precision
-from attnlab.attention.core.tensor_types import KeyMask, Memory, ScoreHook
+from attnlab.attention.core.tensor_types import Memory
 from attnlab.config.schema import Count, Probability
 from attnlab.kernels.linear_map import LinearMap
 
 
-class CompositionalAttention(CachedAttention):
+class CompositionalAttention(ScaledDotAttention):
     """Compositional attention; its searches are the heads.
 
-    Values (B, 1, M, R D) contain all retrievals, once for all searches. The projections of the retrieval stage have
-    biases and PyTorch's default weights, whatever `bias` and `initialization` are, as in both published versions.
+    Values (B, 1, M, R D) contain all retrievals, once for all searches; `weights` are those of the searches. The
+    projections of the retrieval stage have biases and PyTorch's default weights, whatever `bias` and `initialization`
+    are, as in both published versions.
 
     Args:
         d_model, n_heads, options: as in Attention.
@@ -68,8 +70,8 @@ class CompositionalAttention(CachedAttention):
     ) -> None:
         # Before the base class makes the projections: their sizes depend on it.
         self.retrievals = retrievals
-        super().__init__(d_model, n_heads, **options)
-        self.scorer, self.retrieval_width, self.dropout = scorer, retrieval_width, dropout
+        super().__init__(d_model, n_heads, dropout=dropout, **options)
+        self.scorer, self.retrieval_width = scorer, retrieval_width
         self.retrieval_query_proj = LinearMap(d_model, n_heads * retrieval_width)
         if scorer == "dot":
             self.retrieval_key_proj = LinearMap(self.head_width, retrieval_width)
@@ -86,28 +88,6 @@ class CompositionalAttention(CachedAttention):
 
     def value_heads(self, v: Float[Tensor, "B 1 M RD"]) -> Float[Tensor, "B R M D"]:
         return v.squeeze(1).unflatten(-1, (self.retrievals, -1)).transpose(1, 2)
-
-    def attend(
-        self,
-        q: Float[Tensor, "B S N D"],
-        k: Float[Tensor, "B S M D"],
-        v: Float[Tensor, " B #S M C"],
-        mask: KeyMask | None,
-        causal: bool,
-    ) -> Float[Tensor, "B S N C"]:
-        v = v.expand(-1, self.n_heads, -1, -1)
-        return fused_softmax(q, k, v, mask, causal, self.dropout if self.training else 0.0)
-
-    def weights(
-        self,
-        q: Float[Tensor, "B S N D"],
-        k: Float[Tensor, "B S M D"],
-        mask: KeyMask | None,
-        causal: bool,
-        score_hook: ScoreHook | None = None,
-    ) -> Float[Tensor, "B S N M"]:
-        """The weights of the searches; for the weights of the retrievals see `retrieval_weights`."""
-        return scaled_dot_weights(q, k, mask, causal, score_hook)
 
     def retrieval_weights(
         self, results: Float[Tensor, "B S N R D"], x: Float[Tensor, "B N E"]

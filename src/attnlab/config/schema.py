@@ -60,8 +60,8 @@ class Backbone:
     feed_forward: Literal["relu", "gelu", "glu"] = "relu"
     """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3"""
     positions: str
-    """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative, rotary: inside scores;
-    none; any other file of attention/positions, or the dotted path of a class"""
+    """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative, rotary, alibi, t5: inside
+    scores; none; any other file of attention/positions, or the dotted path of a class"""
     embedding: Embedding = "noscale"
     """initialisation and scale of token embeddings (nn.embedding); ignored for inputs that are no tokens"""
     pooling: Literal["mean", "first", "class_token"] = "mean"

@@ -20,14 +20,14 @@ def fused_attention(
     q: Float[Tensor, "*heads N D"],
     k: Float[Tensor, "*heads M D"],
     v: Float[Tensor, "*heads M C"],
-    keep: Bool[Tensor, "*#heads #N M"] | None,
+    keep: Bool[Tensor, "*#heads #N M"] | Float[Tensor, "*#heads #N M"] | None,
     causal: bool,
     dropout: float,
 ) -> Float[Tensor, "*heads N C"]:
     """softmax(q k^T / sqrt(D)) v over the keys to keep, in as many calls as the batch needs.
 
     Args:
-        keep: with as many axes as q; None = all.
+        keep: with as many axes as q; None = all; or numbers to be added to the scores.
         dropout: rate on the weights.
     """
     largest = LARGEST.get(q.device.type, len(q))

@@ -53,13 +53,15 @@ class NetworkParts:
         """Layers with the attentions that the model names for this slot; `cross` adds cross-attention to each."""
         backbone, model = self.backbone, self.model
         groups: list[LayerGroup] = getattr(model, slot)
-        trained = self.train_length(longest)
+        # for all layers, which may share what positions learn
+        trained, positions = self.train_length(longest), self.positions
         to_cross = model.cross if cross else None
         if cross and to_cross is None:
             raise ValueError(f"model {model.name} has no cross-attention (model.cross is null)")
 
         def make_layer(kind: tuple[int, ...]) -> Layer:
-            parts = [make_attention(groups[i].attention, slot, backbone, model, longest, trained) for i in kind]
+            nodes = [groups[i].attention for i in kind]
+            parts = [make_attention(node, slot, backbone, model, longest, trained, positions) for node in nodes]
             to_memory = make_attention(to_cross, "cross", backbone, model, longest, trained) if to_cross else None
             return Layer(backbone, parts[0] if len(parts) == 1 else ParallelAttention(parts), to_memory)
 
@@ -102,6 +104,7 @@ def make_attention(
     model: Model,
     longest: int,
     train_length: int | None = None,
+    positions: Positions | None = None,
 ) -> Attention:
     """The attention that a node of a model yaml names, for one slot of the network.
 
@@ -111,11 +114,12 @@ def make_attention(
     Args:
         longest: length of the task's longest sequence, over all its splits; offered as `max_length`.
         train_length: length of the longest sequence of the training data, offered under this name; None = not known.
+        positions: of the stack; None = new ones.
 
     Raises:
         TargetError: the class is not allowed (`config.targets`) or is no attention.
     """
-    mechanism, positions = load_class(node["_target_"], Attention), positions_named(backbone.positions)
+    mechanism, positions = load_class(node["_target_"], Attention), positions or positions_named(backbone.positions)
     offers = {
         "bias": backbone.attention_bias,
         "dropout": backbone.attention_dropout,

@@ -13,6 +13,6 @@ def key(positions: nn.Module | None, h: int, j: int, row: Tensor) -> Tensor:
     return row
 
 
-def added(positions: nn.Module | None, h: int, i: int, j: int, row: Tensor) -> Tensor | float:
-    """What is added to the product of query i (`row`) and key j of head h."""
+def added(positions: nn.Module | None, h: int, i: int, j: int, row: Tensor, causal: bool) -> Tensor | float:
+    """What is added to the scaled product of query i (`row`) and key j of head h."""
     return 0.0

@@ -1,4 +1,4 @@
-"""Slow reference of relative positions: ((q_i + u) . k_j + (q_i + w) . W r_(i-j)) / sqrt(D), (Dai et al. 2019, 3.3)."""
+"""Slow reference of relative positions: ((q_i + u) . k_j + (q_i + w) . W r_(i-j)) / sqrt(D) (Dai et al. 2019, 3.3)."""
 
 import math
 from functools import cache
@@ -15,11 +15,11 @@ def query(positions: nn.Module, h: int, i: int, row: Tensor) -> Tensor:
     return row + positions.content_bias[h, 0]
 
 
-def added(positions: nn.Module, h: int, i: int, j: int, row: Tensor) -> Tensor:
-    """(q_i + w) . W r_(i-j)"""
+def added(positions: nn.Module, h: int, i: int, j: int, row: Tensor, causal: bool) -> Tensor:
+    """(q_i + w) . W r_(i-j) / sqrt(D)"""
     width = len(row)
     rows = positions.position_proj.weight[h * width : (h + 1) * width]
-    return (row + positions.position_bias[h, 0]) @ (rows @ sinusoid(i - j, rows.shape[1]))
+    return (row + positions.position_bias[h, 0]) @ (rows @ sinusoid(i - j, rows.shape[1])) / math.sqrt(width)
 
 
 @cache

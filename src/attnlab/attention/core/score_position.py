@@ -90,6 +90,17 @@ def rotated_halves(x: Float[Tensor, "*rest N D"], first: int = 0) -> Float[Tenso
     return torch.cat(turned(left, right, angles), dim=-1)
 
 
+def distances_between(n_queries: int, n_keys: int, first_query: int, device: torch.device) -> Int[Tensor, " W"]:
+    """All N + M - 1 distances j - i of keys j from queries i, ascending; queries from position `first_query` on."""
+    return torch.arange(1 - first_query - n_queries, n_keys - first_query, device=device)
+
+
+def rows_of_distances(values: Float[Tensor, "*rest W"], n_keys: int) -> Float[Tensor, "*rest N M"]:
+    """A number for every query and key, from the numbers of `distances_between`."""
+    # Row i is a window of the values: indexing by an N x M matrix would have a slow gradient.
+    return values.unfold(-1, n_keys, 1).flip(-2)
+
+
 class TableBias(nn.Module):
     """Distance bias from a table of learned numbers; distances of `reach` and more share the last one."""
 
@@ -100,11 +111,9 @@ class TableBias(nn.Module):
 
     def forward(self, n_queries: int, n_keys: int, first_query: int = 0) -> Float[Tensor, "N M"]:
         """For queries from position `first_query` on; entry j - i + reach - 1 of the table."""
-        last = first_query + n_queries - 1
-        distances = torch.arange(-last, n_keys - first_query, device=self.table.device)
+        distances = distances_between(n_queries, n_keys, first_query, self.table.device)
         values = self.table[distances.clamp(1 - self.reach, self.reach - 1) + self.reach - 1]
-        # Row i is a window of the values: indexing by an N x M matrix would have a slow gradient.
-        return values.unfold(0, n_keys, 1).flip(0)
+        return rows_of_distances(values, n_keys)
 
 
 class RotaryBias(nn.Module):

@@ -14,7 +14,7 @@ from attnlab.attention.core.tensor_types import Keys, Queries
 
 
 class InScores(nn.Module):
-    """What positions do in one self-attention: score_ij = (queries(q_i) . keys(k_j) + added_ij) / sqrt(D).
+    """What positions do in one self-attention: score_ij = queries(q_i) . keys(k_j) / sqrt(D) + added_ij.
 
     With a feature map phi, queries and keys are features, and only the sums of values have positions:
     out_i = sum_j (queries(phi(q_i)) . keys(phi(k_j))) v_j / (sum_j phi(q_i) . phi(k_j) + eps).
@@ -28,14 +28,19 @@ class InScores(nn.Module):
         """Keys as they enter the product with the queries."""
         return k
 
-    def added(self, q: Queries, n_keys: int, first: int = 0) -> Float[Tensor, "#B #H N M"] | None:
-        """What is added to the products of queries from position `first` on with all keys; None = nothing."""
+    def added(self, q: Queries, n_keys: int, first: int = 0, causal: bool = False) -> Float[Tensor, "#B #H N M"] | None:
+        """The part of the scores that is added to the scaled products with all keys, in the format of q; None = 0.
+
+        Args:
+            first: position of the first query.
+            causal: keys after a query are masked, so that their numbers do not matter.
+        """
         return None
 
 
 @dataclass(frozen=True)
 class Positions:
-    """A positional encoding; a network makes one and gives it to its embeddings and self-attentions.
+    """A positional encoding; a network makes one for its embeddings and one for the self-attentions of each stack.
 
     needs:      the capability that an attention needs for it: supports_rotation for other queries and keys,
                 supports_position_scores where something is added too; None = it does nothing in attention.
@@ -67,7 +72,7 @@ class Positions:
         return None
 
     def in_scores(self, d_model: int, n_heads: int, initialization: str) -> InScores | None:
-        """What it does in the scores of one self-attention.
+        """What it does in the scores of one self-attention; called for every layer of a stack.
 
         Raises:
             ValueError: the width does not suit it.

@@ -1,6 +1,6 @@
 """Relative positions of Transformer-XL (Dai et al. 2019, section 3.3), as Csordas et al. 2021 use them on SCAN.
 
-    score_ij = ((q_i + u) . k_j + (q_i + w) . W r_(i-j)) / sqrt(D)
+    score_ij = (q_i + u) . k_j / sqrt(D) + (q_i + w) . W r_(i-j) / sqrt(D)
 
 with r the sinusoid of the signed distance, W a learned map, and u, w learned biases per head that start at 0. The code
 of Csordas et al. takes the distance j - i: its W has the columns of the sines (the even ones) negated.
@@ -44,8 +44,8 @@ class RelativeScores(InScores):
     def queries(self, q: Queries, first: int = 0) -> Queries:
         return q + self.content_bias
 
-    def added(self, q: Queries, n_keys: int, first: int = 0) -> Float[Tensor, "B H N M"]:
-        """(q_i + w) . W r_(i-j)"""
+    def added(self, q: Queries, n_keys: int, first: int = 0, causal: bool = False) -> Float[Tensor, "B H N M"]:
+        """(q_i + w) . W r_(i-j) / sqrt(D)"""
         n_queries = q.shape[2]
         # Angles at least in float32: half precision cannot represent distances above 256.
         dtype = torch.promote_types(q.dtype, torch.float32)
@@ -53,7 +53,7 @@ class RelativeScores(InScores):
         largest = first + n_queries - 1
         distances = torch.arange(largest, first - n_keys, -1, device=q.device, dtype=dtype)
         table = self.position_proj(sinusoid(distances, self.d_model).to(q.dtype)).unflatten(-1, (-1, self.head_width))
-        by_distance = (q + self.position_bias) @ table.permute(1, 2, 0)
+        by_distance = (q + self.position_bias) * self.head_width**-0.5 @ table.permute(1, 2, 0)
         return _shifted_rows(by_distance, n_keys)
 
 
