@@ -70,7 +70,7 @@ def fused_with_bias(
     causal: bool,
     dropout: float,
 ) -> Attended:
-    """softmax(q k^T / sqrt(D) + added) v by torch's fused kernels: at length 1,024 in half the time (one CPU thread)."""
+    """softmax(q k^T / sqrt(D) + added) v by fused kernels: at length 1,024 in half the time (one CPU thread)."""
     if causal:
         # As in `fused_softmax` padding needs no mask, so that the bias has no axis of the batch.
         future = torch.ones(added.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
