@@ -41,6 +41,9 @@ def main(task: str, models: list[str]) -> None:
             n_layers = len(config_of(model, task).model.encoder)
             network = network_of(model, task, positions=positions, n_layers=n_layers)
             print(model, positions, compiled_problem(network, arguments(task)), flush=True)
+    if task == "scan":
+        network = network_of(models[0], task, architecture="decoder_only", prefix="bidirectional", n_layers=1)
+        print(models[0], "decoder_only", compiled_problem(network, arguments(task)), flush=True)
 
 
 if __name__ == "__main__":
