@@ -105,7 +105,7 @@ class GroupedState:
     """
 
     position: int
-    groups: Sequence[tuple[Int[Tensor, " K"], DecodeState]]
+    groups: Sequence[tuple[Int[Tensor, " _"], DecodeState]]
 
     def select(self, rows: Int[Tensor, " K"] | Bool[Tensor, " B"]) -> "GroupedState":
         """The state of some rows of the batch, in the order given."""
