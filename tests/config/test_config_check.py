@@ -231,6 +231,17 @@ WRONG = {
     "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
     "task=flip_flop model=linformer": ["Linformer: has no causal form", "threshold_relative"],
     "task=wikitext103_masked model=threshold_relative": ["has no bidirectional form", "bigbird"],
+    "model=flash": [
+        "Flash: has no cross form, which a task of kind encoder_decoder needs there unless "
+        "backbone.architecture=decoder_only; models that can: "
+    ],
+    "model=flash backbone.architecture=decoder_only backbone.prefix=bidi": ["nearest: bidirectional"],
+    "model=threshold_relative backbone.architecture=decoder_only backbone.prefix=bidirectional": [
+        "has no bidirectional form, which a task of kind encoder_decoder needs there unless backbone.prefix=causal"
+    ],
+    "backbone.prefix=bidirectional": ["sees all of the input anyway; write backbone.architecture=decoder_only"],
+    "backbone.architecture=decoder_only backbone.n_decoder_layers=2": ["no second stack; write null"],
+    "task=flip_flop backbone.architecture=decoder_only": ["no output after its input; write encoder_decoder"],
     "task=flip_flop backbone.n_decoder_layers=2": ["task flip_flop (language_model) has no second stack; write null"],
     "+backbone.pooling=first": ["backbone.pooling=first: task scan (encoder_decoder)", "write mean"],
     "task=flip_flop +backbone.d_classifier=3": ["backbone.d_classifier=3: task flip_flop", "write null"],

@@ -204,6 +204,8 @@ def test_decoder_and_cross_attention_are_optional(base: str, tmp_path: Path) -> 
         check_command(["task=scan", "model=mine"], tmp_path / "conf")
     (problem,) = error.value.problems
     assert problem.endswith(f"add to the yaml of model mine: cross: {{_target_: {linear}}}")
+    (job,) = check_command(["task=scan", "model=mine", "backbone.architecture=decoder_only"], tmp_path / "conf").jobs
+    assert job.folder.parts[-2] == "architecture=decoder_only"
     (tmp_path / "conf/model/mine.yaml").write_text(f"{text}decoder: null\n")
     with pytest.raises(ConfigError) as error:
         check_command(["task=flip_flop", "model=mine"], tmp_path / "conf")

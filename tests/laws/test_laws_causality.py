@@ -1,13 +1,14 @@
 """Law 2: the future changes nothing in the past, and incremental decoding equals the causal form."""
 
+from collections.abc import Callable
 from dataclasses import fields
 
 import torch
-from support.model_cases import Case, apply, every_attention
+from support.model_cases import Case, apply, decoder_only_networks, every_attention
 from support.tensors import draw, masks
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnlab.attention.base import State
+from attnlab.attention.base import Attention, State
 
 TOLERANCE = 1e-11
 
@@ -60,7 +61,7 @@ def test_gradients_reach_the_past_only(case: Case, mode: str) -> None:
 
 @every_attention("step", modes=["causal"])
 def test_steps_equal_the_causal_form(case: Case, mode: str) -> None:
-    """Within one chunk, and across the border of two (64)."""
+    """Within one chunk, and across the border of two (64); `prefill` gives the same states."""
     for length in (7, 66):
         attention, x = case.make(), draw(3, length, 8)
         expected, _ = apply(attention, mode, x, None, None)
@@ -72,6 +73,17 @@ def test_steps_equal_the_causal_form(case: Case, mode: str) -> None:
             assert_rows(out[:, 0], expected[:, position])
             real = torch.tensor([position < size for size in (length, 3, 1)])
             assert_rows(out[real, 0], masked[real, position])
+            if position in (0, 6, 63, 65):
+                check_prefill(case, attention, x[:, : position + 1], state)
+
+
+def check_prefill(case: Case, attention: Attention, x: Tensor, state: State) -> None:
+    for mode in set(case.modes()) & {"causal", "bidirectional"}:
+        out, after = attention.prefill(x, mode == "bidirectional")
+        assert_rows(out, apply(attention, mode, x, None, None)[0])
+        assert type(after) is type(state)
+        for name, value in vars(state).items():
+            torch.testing.assert_close(getattr(after, name), value, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @every_attention("step", modes=["cross"])
@@ -100,6 +112,23 @@ def test_selected_rows_go_on_alone(case: Case, mode: str) -> None:
         for position in range(3, 6):
             out, state = attention.step(x[rows, position : position + 1], state)
             assert_rows(out[:, 0], expected[rows, position])
+
+
+@decoder_only_networks()
+def test_the_future_changes_nothing_in_a_decoder_only_network(network: Callable[[], nn.Module]) -> None:
+    """Neither the output after a token nor, in what the network reads of a bidirectional prefix, the output."""
+    net, inputs, read = network(), torch.randint(7, (3, 5)), torch.randint(6, (3, 5))
+    input_mask, read_mask = masks([5, 2, 3], 5), torch.ones(3, 5).bool()
+    logits, _ = net(inputs, input_mask, read, read_mask)
+    for position in range(4):
+        other = read.clone()
+        other[:, position + 1 :] = (read[:, position + 1 :] + 1) % 6
+        changed, _ = net(inputs, input_mask, other, read_mask)
+        torch.testing.assert_close(changed[:, : position + 1], logits[:, : position + 1], rtol=1e-12, atol=1e-12)
+        assert not torch.equal(changed[:, position + 1 :], logits[:, position + 1 :])
+    first = inputs.clone()
+    first[:, 0] = (inputs[:, 0] + 1) % 7
+    assert (net(first, input_mask, read, read_mask)[0] != logits).any(-1).all()
 
 
 def numbers_held(state: State) -> int:

@@ -1,12 +1,21 @@
 """Law 1: padding of any length and any finite content changes no output and no gradient at real positions."""
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
 import torch
-from support.model_cases import Case, apply, distinct_for, every_attention, every_network, network_of
+from support.model_cases import (
+    Case,
+    apply,
+    decoder_only_networks,
+    distinct_for,
+    every_attention,
+    every_network,
+    network_of,
+)
 from support.tensors import assert_same, gradients, masks
-from torch import Tensor
+from torch import Tensor, nn
 
 TOLERANCE = 1e-10
 # Of a masked sequence any finite number; of cross-attention's queries, which have no mask, one whose square is finite.
@@ -75,7 +84,15 @@ def test_rows_of_different_length_do_not_meet(case: Case, mode: str) -> None:
 
 @every_network()
 def test_padding_changes_no_sequence_network(model: str, positions: str) -> None:
-    network = network_of(model, "scan", positions=positions)
+    check_padding(network_of(model, "scan", positions=positions))
+
+
+@decoder_only_networks()
+def test_padding_changes_no_decoder_only_network(network: Callable[[], nn.Module]) -> None:
+    check_padding(network())
+
+
+def check_padding(network: nn.Module) -> None:
     inputs, read = torch.randint(7, (3, 4)), torch.randint(6, (3, 5))
     real_inputs, real_read = masks([4, 2, 1], 4), masks([5, 1, 3], 5)
     weights = torch.randn(3, 5, 6, dtype=torch.float64) * real_read[:, :, None]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from support.model_cases import Case, every_attention
-from support.reference_comparison import compare_with_reference
-from support.tensors import masks
+from support.reference_comparison import compare_with_reference, slow
+from support.tensors import assert_same, gradients, masks
 from torch import Tensor
 from torch.func import functional_call
 
@@ -22,6 +22,24 @@ def test_lengths_around_a_chunk_equal_the_reference(case: Case, mode: str) -> No
     """65 positions, and in the causal form, which is computed in chunks, 63 with padding beside them; with one head:
     each head is alike in shorter ones. Normalisations see one row each."""
     compare_with_reference(case.make(n_heads=1), mode, 65, (65, 63) if mode == "causal" else None)
+
+
+@every_attention("reference", modes=["causal"], normalized=False)
+def test_a_prefix_equals_the_reference_of_both_forms(case: Case, mode: str) -> None:
+    """Positions of a prefix as in the bidirectional form of the prefix alone, all others as in the causal form."""
+    if "bidirectional" not in case.modes():
+        return
+    attention, x = case.make(), torch.randn(4, 7, 8, dtype=torch.float64, requires_grad=True)
+    mask, prefix_mask = masks([7, 4, 5, 0], 7), masks([4, 4, 0, 0], 5)
+    inside = torch.nn.functional.pad(prefix_mask, (0, 2))
+    causal, penalty = slow(attention, "causal", x, None, mask)
+    both, _ = slow(attention, "bidirectional", x[:, :5], None, prefix_mask)
+    expected = torch.where(inside[:, :, None], torch.nn.functional.pad(both, (0, 0, 0, 2)), causal)
+    weights, results = torch.randn(4, 7, 8, dtype=torch.float64), []
+    for out, loss in ((expected, penalty), attention(x, None, mask, True, prefix_mask)):
+        named = gradients((out * weights)[mask].sum() + loss, attention, x=x)
+        results.append(named | {"out": out[mask], "penalty": loss})
+    assert_same(*results, tolerance=1e-9)
 
 
 @pytest.mark.slow

@@ -1,21 +1,27 @@
 """Training and evaluation of every model on two tasks; the seed alone decides the numbers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import pytorch_lightning as pl
-from support.model_cases import MODELS, distinct_for, models_for, one_of_each_mechanism
+import torch
+from support.model_cases import MODELS, SPECS, backbone_of, distinct_for, model_of, models_for, one_of_each_mechanism
 from support.small_runs import BRIEF_SCAN, SMALL_CLEVR, config_of, run_job
 
+from attnlab import load_run
 from attnlab.config.job_config import check_config
 from attnlab.config.run_identity import run_folder
+from attnlab.data.batch import SequenceBatch
 from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.learn.evaluator import evaluating
 from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.validation import Validation
 from attnlab.run.run_folder import MetricsFile
+from attnlab.tasks.kinds.base import build_network, kind_of
 from attnlab.tasks.sort_of_clevr.task import KINDS
 
 SMALL = {"scan": BRIEF_SCAN, "sort_of_clevr": SMALL_CLEVR}
@@ -100,6 +106,44 @@ def test_a_few_hundred_steps_lower_the_loss(tmp_path: Path) -> None:
         "backbone.d_model=32",
     )  # fmt: skip
     assert sum(result[-10:]) / 10 < 0.6 * result[0]
+
+
+def test_one_decoder_is_trained_and_evaluated(tmp_path: Path) -> None:
+    """With a mechanism without cross-attention."""
+    wiring = ("backbone.architecture=decoder_only", "backbone.prefix=bidirectional")
+    short = (*BRIEF_SCAN, "model=flash", *wiring, "train.max_steps=2")
+    assert len(losses(tmp_path, *short)) == 2
+    folder = run_folder(config_of(tmp_path, *short))
+    assert set(json.loads((folder / "result.json").read_text())["metrics"]) >= TESTED["scan"]
+    assert len(load_run(folder).predict(["jump twice", "walk and look left"])) == 2
+
+
+def test_one_decoder_learns() -> None:
+    """The first letter of a word of 1 to 4 letters, twice."""
+    spec = replace(SPECS["scan"], max_input_length=5, max_output_length=3, train_length=5)
+    changes = {"architecture": "decoder_only", "d_model": 32, "d_feed_forward": 64, "tied_output": False}
+    backbone = backbone_of("vanilla", "scan", **changes, norm_placement="pre", final_norm=True, embedding="noscale")
+    network, kind = build_network(backbone, model_of("vanilla"), spec), kind_of(spec)
+    optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
+    for _ in range(80):
+        kind.loss(network, first_letters(32))[0].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with evaluating(network):
+        scores = kind.scores(network, first_letters(128), 6)
+    assert all(right.double().mean() > 0.95 for right in scores.values())
+
+
+def first_letters(batch: int) -> SequenceBatch:
+    """Words of the letters 2 to 5; an end (1) follows words and targets."""
+    lengths, letters = torch.randint(1, 5, (batch,)), torch.randint(2, 6, (batch, 5))
+    return SequenceBatch(
+        index=torch.arange(batch),
+        inputs=letters.where(torch.arange(5) < lengths[:, None], 1),
+        input_lengths=lengths + 1,
+        targets=torch.nn.functional.pad(letters[:, :1].expand(-1, 2), (0, 1), value=1),
+        target_lengths=torch.full((batch,), 3),
+    )
 
 
 def test_a_group_without_an_example_has_no_best_validation(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """Encoder-decoder networks: incremental decoding equals teacher forcing for every backbone and layer pattern."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from support.incremental_decoding import check_steps, two_kinds
-from support.model_cases import config_of, distinct_for, every_network, models_for, network_of
+from support.model_cases import config_of, decoder_only_networks, distinct_for, every_network, models_for, network_of
 from support.tensors import masks
+from torch import nn
 
 from attnlab.nn.network_parts import count_parameters
 from attnlab.nn.transformer_block import ParallelAttention
@@ -25,6 +27,12 @@ BACKBONES = (
 @every_network()
 def test_steps_equal_teacher_forcing(model: str, positions: str) -> None:
     check_steps(network_of(model, "scan", positions=positions))
+
+
+@decoder_only_networks()
+def test_steps_of_a_decoder_only_network_equal_teacher_forcing(network: Callable[[], nn.Module]) -> None:
+    """With inputs of different lengths in a batch."""
+    check_steps(network())
 
 
 @pytest.mark.parametrize("embedding", EMBEDDINGS)

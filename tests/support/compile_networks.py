@@ -9,6 +9,7 @@ import sys
 import torch
 from torch import Tensor, nn
 
+from attnlab.config.targets import signature_of
 from support.model_cases import SPECS, config_of, network_of, positions_of
 from support.tensors import masks
 
@@ -41,6 +42,12 @@ def main(task: str, models: list[str]) -> None:
             n_layers = len(config_of(model, task).model.encoder)
             network = network_of(model, task, positions=positions, n_layers=n_layers)
             print(model, positions, compiled_problem(network, arguments(task)), flush=True)
+    if task == "scan":
+        groups = config_of(models[0], task).model.decoder or []
+        both = all(signature_of(group.attention).can("supports_bidirectional") for group in groups)
+        wiring = {"architecture": "decoder_only", "prefix": "bidirectional" if both else "causal"}
+        network = network_of(models[0], task, n_layers=len(groups), **wiring)
+        print(models[0], "decoder_only", compiled_problem(network, arguments(task)), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from attnlab.config.schema import LayerGroup, Model
-from attnlab.nn.encoder_decoder import EncoderDecoder
+from attnlab.nn.output_head import SequenceNetwork
 from support.model_cases import config_of
 from support.tensors import masks
 
@@ -18,7 +18,7 @@ def two_kinds(pattern: str) -> Model:
     return replace(linear, encoder=groups, decoder=groups, pattern=pattern)
 
 
-def check_steps(network: EncoderDecoder) -> None:
+def check_steps(network: SequenceNetwork) -> None:
     """Checks that incremental decoding gives the logits of the forward at real positions, also after `select`."""
     inputs, input_mask = torch.randint(7, (3, 6)), masks([6, 2, 4], 6)
     read = torch.randint(6, (3, 5))

@@ -6,7 +6,7 @@ Attentions are built as networks build them (`attnlab.nn.network_parts.make_atte
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -117,7 +117,7 @@ def network_of(model: str | Model, task: str, seed: int = 0, **changes: Any) -> 
     """
     torch.manual_seed(seed)
     name = model if isinstance(model, str) else "linear"
-    model = config_of(model, task).model if isinstance(model, str) else model
+    model = model_of(model) if isinstance(model, str) else model
     return shaken(build_network(backbone_of(name, task, **changes), model, SPECS[task]).double().eval())
 
 
@@ -232,6 +232,26 @@ def every_network() -> Callable:
     """Parametrises a test by `model` and `positions`, over every distinct model that sequence tasks can be run with."""
     chosen = [(model, positions) for model in distinct_for("scan") for positions in positions_of(model)]
     return pytest.mark.parametrize(("model", "positions"), chosen)
+
+
+def decoder_only_networks() -> Callable:
+    """Parametrises a test by `network`, which makes a decoder-only network: one mechanism of each core,
+    with each kind of positions, and with both kinds of prefix where the mechanism can."""
+    models = ("vanilla", "linear_l2_ortho", "cosformer", "transnormer_t2", "flash", "long_short", "threshold_relative")
+    pairs = [(model, "sinusoidal") for model in models] + [("vanilla", "relative"), ("linear_l2_ortho", "rotary")]
+    chosen = [
+        pytest.param(
+            partial(
+                network_of, model, "scan", architecture="decoder_only", prefix=prefix, positions=positions, **changes
+            ),
+            id=f"{model}-{positions}-{prefix}",
+        )
+        for model, positions in pairs
+        for prefix, changes in (("causal", {}), ("bidirectional", {"tied_output": False}))
+        if prefix == "causal" or model != "threshold_relative"
+        if model in MODELS
+    ]
+    return pytest.mark.parametrize("network", chosen)
 
 
 def every_attention(

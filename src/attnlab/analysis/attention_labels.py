@@ -86,7 +86,8 @@ class PositionLabels:
             case SequenceBatch():
                 # the decoder reads its start (the id of the end token), then the target without its last token
                 targets = [outputs[token] for token in batch.targets[0].tolist()]
-                self.read = {"encoder": tokens, "decoder": [START, *targets[:-1]]}
+                before = tokens if backbone.architecture == "decoder_only" else []
+                self.read = {"encoder": tokens, "decoder": [*before, START, *targets[:-1]]}
             case LabelledBatch():
                 front = ["class"] if backbone.pooling == "class_token" else []
                 self.read = {"encoder": [*front, *tokens]}

@@ -1,8 +1,9 @@
 """The contract of all attention mechanisms, and the projections that most of them share.
 
-    forward(x, memory, mask, causal) -> (out, penalty)      a whole sequence
-    init_state(batch, memory, mask), step(x, state)         one position after another, equal to forward
-    weights(q, k, mask, causal)                             for diagnostics: the matrix that multiplies the values
+    forward(x, memory, mask, causal, prefix_mask) -> (out, penalty)   a whole sequence
+    init_state(batch, memory, mask), step(x, state)   one position after another, equal to forward
+    prefill(x, bidirectional) -> (out, state)         the first positions at once: forward, and the state after steps
+    weights(q, k, mask, causal)                       for diagnostics: the matrix that multiplies the values
 
 A mechanism implements `attend`; other projections, or a norm after the heads are joined, go into `queries`,
 `keys_values` and `project_output`. Most extend one of two classes that implement the rest, incremental decoding
@@ -79,7 +80,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
 
     A subclass implements `attend`; for incremental decoding with a state S (`class Mechanism(Attention[S])`) also
-    `init_state`, `step` and `state_size`, and it declares `supports_step`. The config check refuses the rest:
+    `init_state`, `step` and `state_size` (and `state_after`, where something is faster than steps), and it declares
+    `supports_step`. The config check refuses the rest:
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
     cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so
@@ -163,9 +165,17 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         """The mechanism itself, on projected heads; linear in v; zero where a query has no key to attend to."""
 
     def forward(
-        self, x: Float[Tensor, "B N E"], memory: Memory | None = None, mask: KeyMask | None = None, causal: bool = False
+        self,
+        x: Float[Tensor, "B N E"],
+        memory: Memory | None = None,
+        mask: KeyMask | None = None,
+        causal: bool = False,
+        prefix_mask: Bool[Tensor, "B P"] | None = None,
     ) -> tuple[Float[Tensor, "B N E"], Float[Tensor, ""]]:
         """Self-attention (memory None, mask over x) or cross-attention (mask over memory).
+
+        Args:
+            prefix_mask: with causal; True at the positions of a prefix, which all see each other and nothing else.
 
         Returns:
             the output and the mechanism's unweighted auxiliary loss (zero where it has none).
@@ -174,17 +184,29 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             NotImplementedError: the mechanism lacks this form. ValueError: inputs or a mask of another shape or type.
         """
         form = "cross" if memory is not None else "causal" if causal else "bidirectional"
-        if not getattr(self, f"supports_{form}"):
-            raise NotImplementedError(f"{type(self).__name__} has no {form} form")
+        for needed in (form,) if prefix_mask is None else (form, "bidirectional"):
+            if not getattr(self, f"supports_{needed}"):
+                raise NotImplementedError(f"{type(self).__name__} has no {needed} form")
         x, source = queries_and_source(self.d_model, x, memory, mask)
         q, k, v = self.queries_keys_values(x, source)
         out = self.attend(q, k, v, mask, causal)
         if self.observer is not None:
             self.observer(Observation(q, k, v, mask, causal, out))
+        if prefix_mask is not None:
+            out = self._with_prefix(out, q, k, v, prefix_mask)
         if not self.orthogonality:
             return self.project_output(out, x), x.new_zeros(())
         options = self.ortho_form, self.ortho_values
         return self.project_output(out, x), loss_of_finite_values(self.value_heads(v), mask, *options)
+
+    def _with_prefix(
+        self, out: Tensor, q: Tensor, k: Tensor, v: Tensor, prefix_mask: Bool[Tensor, "B P"]
+    ) -> Float[Tensor, "B H N C"]:
+        """The output with the bidirectional form of the prefix at its positions."""
+        size = prefix_mask.shape[1]
+        inside = self.attend(q[:, :, :size], k[:, :, :size], v[:, :, :size], prefix_mask, False)
+        inside = torch.where(prefix_mask[:, None, :, None], inside, out[:, :, :size])
+        return torch.cat((inside, out[:, :, size:]), dim=2)
 
     def queries(self, x: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N Q"]:
         """Projected queries, split into heads."""
@@ -246,6 +268,17 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     def step(self, x: Float[Tensor, "B 1 E"], state: StateT) -> tuple[Float[Tensor, "B 1 E"], StateT]:
         """One position: equals the same row of `forward(causal=True)`, or of cross-attention over the memory."""
         raise NotImplementedError(f"{type(self).__name__} has no step form")
+
+    def prefill(self, x: Float[Tensor, "B N E"], bidirectional: bool = False) -> tuple[Float[Tensor, "B N E"], StateT]:
+        """The first positions of sequences without padding: `forward`, and the state after as many steps."""
+        return self(x, causal=not bidirectional)[0], self.state_after(x)
+
+    def state_after(self, x: Float[Tensor, "B N E"]) -> StateT:
+        """The state after all positions of sequences without padding."""
+        state = self.init_state(len(x))
+        for position in range(x.shape[1]):
+            _, state = self.step(x[:, position : position + 1], state)
+        return state
 
     def state_size(self, length: int) -> int:
         """Size of the self-attention state of one example after `length` tokens, in numbers; 0 without a state."""

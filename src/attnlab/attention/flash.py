@@ -238,6 +238,13 @@ class Flash(GatedAttentionUnit[ChunkState]):
                 sums, k, v = sums + key_value_sum(k_linear, full_v) / self.chunk_size, k[:, :, :0], v[:, :, :0]
         return self.project_output(out, x), ChunkState(state.position + 1, k, v, sums)
 
+    def state_after(self, x: Float[Tensor, "B N E"]) -> ChunkState:
+        k, v = self.keys_values(x)
+        start = x.shape[1] // self.chunk_size * self.chunk_size
+        with full_precision(k[:, :, :start], v[:, :, :start]) as (full_k, full_v):
+            sums = key_value_sum(_pairs(full_k, 0)[1] / self.chunk_size, full_v)
+        return ChunkState(x.shape[1], k[:, :, start:], v[:, :, start:], sums)
+
     def state_size(self, length: int) -> int:
         in_chunk = length % self.chunk_size
         return self.query_width * self.value_width + in_chunk * (2 * self.query_width + self.value_width)

@@ -191,6 +191,11 @@ class LocalInLine(InLine):
         state = LocalState(read.position, read.sums, False, values[:, :, 1:], tokens)
         return self.project_output(out, x), state
 
+    def state_after(self, x: Float[Tensor, "B N E"]) -> LocalState:
+        values = F.pad(self.split_heads(self.v_proj(x[:, -2:])), (0, 0, max(2 - x.shape[1], 0), 0))
+        tokens = self.split_heads(x).sum(2, keepdim=True)
+        return LocalState(x.shape[1], super().state_after(x).sums, False, values, tokens)
+
     def state_size(self, length: int) -> int:
         return super().state_size(length) + 3 * self.d_model
 

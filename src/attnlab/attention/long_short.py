@@ -121,11 +121,17 @@ class LongShortAttention(Attention[LongShortState]):
 
     def _projection(self, logits: Tensor, mask: Tensor | None, causal: bool) -> Float[Tensor, "B H G R S"]:
         """P^T of every segment but the last one, or of the whole sequence."""
-        size = self.segment_size if causal else logits.shape[2]
-        count = (logits.shape[2] - 1) // size if causal else 1
-        logits = logits[:, :, : count * size].unflatten(2, (count, size)).transpose(-1, -2)
+        if causal:
+            logits = self._of_segments(logits, (logits.shape[2] - 1) // self.segment_size)
+        else:
+            logits = logits[:, :, None].transpose(-1, -2)
         # Real queries see earlier segments only, which have no padding.
         return logits.softmax(-1) if causal or mask is None else softmax_weights(logits, mask[:, None, None, None])
+
+    def _of_segments(self, logits: Tensor, count: int) -> Float[Tensor, "B H G R S"]:
+        """Logits of P of the first `count` segments."""
+        size = self.segment_size
+        return logits[:, :, : count * size].unflatten(2, (count, size)).transpose(-1, -2)
 
     def _means(self, p: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """LN_g(P^T K) and LN_g(P^T V)."""
@@ -210,6 +216,15 @@ class LongShortAttention(Attention[LongShortState]):
         return self.project_output(out, x), LongShortState(
             state.position + 1, k[:, :, drop:], v[:, :, drop:], global_k, global_v
         )
+
+    def state_after(self, x: Float[Tensor, "B N E"]) -> LongShortState:
+        k, v = self.keys_values(x)
+        count = x.shape[1] // self.segment_size
+        with full_precision(k, v) as (all_k, all_v):
+            all_k, logits = all_k.split((self.head_width, self.rank), dim=-1)
+            means = self._means(self._of_segments(logits, count).softmax(-1), all_k, all_v)
+        drop = max(0, x.shape[1] - self._cached)
+        return LongShortState(x.shape[1], k[:, :, drop:], v[:, :, drop:], *means)
 
     @property
     def _cached(self) -> int:

@@ -214,6 +214,12 @@ class DiagAttention(Attention[BlockState]):
             k, v = torch.cat((state.k, k), dim=2), torch.cat((state.v, v), dim=2)
         return self.project_output(self._within(q, k, v, None, False), x), BlockState(state.position + 1, k, v)
 
+    def state_after(self, x: Float[Tensor, "B N E"]) -> BlockState:
+        k, v = self.keys_values(x)
+        # the block of the last position
+        start = max(x.shape[1] - 1, 0) // self.block_size * self.block_size
+        return BlockState(x.shape[1], self.with_positions(k, 0)[:, :, start:], v[:, :, start:])
+
     def state_size(self, length: int) -> int:
         """Keys and values of the current block."""
         return 2 * self.d_model * min(length, (length - 1) % self.block_size + 1)

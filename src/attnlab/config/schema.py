@@ -49,6 +49,10 @@ class Backbone:
     """on the output of attention, before the residual sum"""
     embedding_dropout: Probability
     """on embeddings after positions are added"""
+    architecture: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder"
+    """of sequence-to-sequence tasks: an encoder and a decoder, or a decoder that reads the input before the output"""
+    prefix: Literal["causal", "bidirectional"] = "causal"
+    """with architecture=decoder_only, what a position of the input sees: the input before it, or all of the input"""
     share_layers: bool = False
     """one layer (of each group) applied n_layers times: Universal Transformer without halting"""
     norm_placement: Literal["pre", "post"]

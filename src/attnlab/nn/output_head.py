@@ -1,9 +1,11 @@
 """Output head of networks over tokens, and the base class of networks."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlab.kernels.linear_map import LinearMap, linear
@@ -56,3 +58,33 @@ class Network(nn.Module):
     def state_size(self, length: int) -> int:
         """Size of the self-attention state of one example after `length` tokens, in numbers; 0 without decoding."""
         return 0
+
+
+class SequenceNetwork(Network):
+    """Base class of networks from a token sequence to another one."""
+
+    @abstractmethod
+    def forward(
+        self,
+        inputs: Int[Tensor, "B S"],
+        input_mask: Bool[Tensor, "B S"],
+        read: Int[Tensor, "B T"],
+        read_mask: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, ""]]:
+        """Teacher forcing.
+
+        Args:
+            inputs, input_mask: source tokens with start and end tokens, and their padding mask.
+            read: the end token, then the target without its last token.
+
+        Returns:
+            logits of the target tokens, and the mean unweighted penalty.
+        """
+
+    @abstractmethod
+    def start(self, inputs: Int[Tensor, "B S"], input_mask: Bool[Tensor, "B S"]) -> Any:
+        """The state before the first output token; it has `position` and `select`, as `attention.base.State` has."""
+
+    @abstractmethod
+    def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
+        """Logits of the next token after reading `tokens`."""

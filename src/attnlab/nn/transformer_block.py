@@ -93,9 +93,16 @@ class ParallelAttention(nn.Module):
         self.orthogonality = any(a.orthogonality for a in attentions)
         self.replaces_feed_forward = any(a.replaces_feed_forward for a in attentions)
 
-    def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        causal: bool,
+        prefix_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """The sum of the outputs, and the mean penalty."""
-        outs, penalties = zip(*(a(x, memory, mask, causal) for a in self.attentions), strict=True)
+        outs, penalties = zip(*(a(x, memory, mask, causal, prefix_mask) for a in self.attentions), strict=True)
         counted = [p for p, a in zip(penalties, self.attentions, strict=True) if a.orthogonality]
         return sum(outs[1:], outs[0]), torch.stack(counted or list(penalties)).mean()
 
@@ -106,6 +113,11 @@ class ParallelAttention(nn.Module):
     def step(self, x: Tensor, state: "ParallelState") -> tuple[Tensor, "ParallelState"]:
         """One position, as in `Attention.step`."""
         outs, states = zip(*(a.step(x, s) for a, s in zip(self.attentions, state.states, strict=True)), strict=True)
+        return sum(outs[1:], outs[0]), ParallelState(states)
+
+    def prefill(self, x: Tensor, bidirectional: bool = False) -> tuple[Tensor, "ParallelState"]:
+        """The first positions, as in `Attention.prefill`."""
+        outs, states = zip(*(a.prefill(x, bidirectional) for a in self.attentions), strict=True)
         return sum(outs[1:], outs[0]), ParallelState(states)
 
     def state_size(self, length: int) -> int:
@@ -148,17 +160,19 @@ class Layer(nn.Module):
         memory: Float[Tensor, "B M E"] | None = None,
         memory_mask: Bool[Tensor, "B M"] | None = None,
         needed: int | None = None,
+        prefix_mask: Bool[Tensor, "B P"] | None = None,
     ) -> tuple[Float[Tensor, "B R E"], list[Float[Tensor, ""]]]:
         """The new x, and the penalties of the attentions that have one.
 
         Args:
+            prefix_mask: as in `Attention.forward`.
             needed: only so many first positions are read later; the others are left out where possible.
         """
         attention = self.attention
         if needed is not None and not causal and computed_alone(attention):
             x, penalty = self.around_attention(x, lambda y: attention(y[:, :needed], y, mask, False), needed)
         else:
-            x, penalty = self.around_attention(x, lambda y: attention(y, None, mask, causal))
+            x, penalty = self.around_attention(x, lambda y: attention(y, None, mask, causal, prefix_mask))
         penalties = [penalty] if attention.orthogonality else []
         cross = self.cross
         if cross is not None:
@@ -178,6 +192,11 @@ class Layer(nn.Module):
         if cross is not None:
             x, over_memory = self.around_cross(x, lambda y: cross.step(y, over_memory))
         return self._fed_forward(x), (over_self, over_memory)
+
+    def prefill(self, x: Float[Tensor, "B N E"], bidirectional: bool) -> tuple[Float[Tensor, "B N E"], tuple]:
+        """The first positions of a layer without cross-attention, as in `Attention.prefill`."""
+        x, state = self.around_attention(x, lambda y: self.attention.prefill(y, bidirectional))
+        return self._fed_forward(x), (state, None)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         if self.attention.replaces_feed_forward:

@@ -244,6 +244,12 @@ class RecurrentAttention(Attention[RecurrentState]):
             out = self.completed(out, v, x.dtype)
         return self.project_output(out, x), RecurrentState(state.position + 1, sums, self._recent(inputs))
 
+    def state_after(self, x: Float[Tensor, "B N E"]) -> RecurrentState:
+        heads = self.queries(x), *self.keys_values(x)
+        with full_precision(*heads) as (q, k, v):
+            sums = recurrent_sums(self._read(q, k, v))[1]
+        return RecurrentState(x.shape[1], sums, self._recent(x))
+
     def _recent(self, inputs: Float[Tensor, "B N E"]) -> Float[Tensor, "B W E"]:
         """The inputs that the next position's convolutions read."""
         return inputs[:, inputs.shape[1] - min(inputs.shape[1], max(self.parts.convolution - 1, 0)) :]

@@ -146,6 +146,10 @@ class CachedAttention(Attention[KeyValueState]):
         out = self.attend_last(q, k, v, state.mask, state.position)
         return self.project_output(out, x), KeyValueState(state.position + 1, k, v, state.mask, state.cross)
 
+    def state_after(self, x: Float[Tensor, "B N E"]) -> KeyValueState:
+        k, v = self.keys_values(x)
+        return KeyValueState(x.shape[1], self.cached_keys(k, 0), v, None, cross=False)
+
     def state_size(self, length: int) -> int:
         return 2 * self.d_model * length
 

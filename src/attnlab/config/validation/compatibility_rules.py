@@ -18,6 +18,8 @@ from attnlab.config.validation.rule_view import SLOTS, Unknown, View
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
     "tied_output": (False, "has no output tokens"),
     "n_decoder_layers": (None, "has no second stack"),
+    "architecture": ("encoder_decoder", "has no output after its input"),
+    "prefix": ("causal", "has no output after its input"),
     "pooling": ("mean", "does not classify token sequences"),
     "d_classifier": (None, "does not classify token sequences"),
 }
@@ -90,7 +92,7 @@ def _slots_filled(view: View) -> Iterator[Problem]:
     """Models without a decoder or cross-attention serve the tasks that need none."""
     for slot in view.needs:
         if view[f"model.{slot}"] is None:
-            needs = f"task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}"
+            needs = f"task {view['task.name']} ({view.kind}) needs {SLOTS[slot]}{_unless_causal(view)}"
             example = f"add to the yaml of model {view['model.name']}: {_example(view, slot)}"
             yield Problem(f"model.{slot}", f"=null: {needs}; {example}")
 
@@ -119,18 +121,31 @@ def _shares(view: View) -> Iterator[Problem]:
             yield Problem(key, f"{claim} add up to {sum(numbers):.6g}; expected 1")
 
 
+def _lacking(view: View) -> Iterator[tuple[str, str, Signature, list[str]]]:
+    """Key, slot and class of attentions without a form that they need, and the capabilities they lack."""
+    for key, slot, signature in view.attentions():
+        if lacking := [f"supports_{need}" for need in view.needs[slot] if not signature.can(f"supports_{need}")]:
+            yield key, slot, signature, lacking
+
+
+def _unless_causal(view: View) -> str:
+    """The wiring of one causal decoder, where this model can do this task with it."""
+    causal = {"architecture": "decoder_only", "prefix": "causal"}
+    alone = view.with_backbone(causal)
+    if view["model.decoder"] is None or alone.needs == view.needs or list(_lacking(alone)):
+        return ""
+    words = (f"backbone.{key}={value}" for key, value in causal.items() if view[f"backbone.{key}"] != value)
+    return f" unless {' and '.join(words)}"
+
+
 def _directions(view: View) -> Iterator[Problem]:
     all_needs = [(slot, f"supports_{need}") for slot, forms in view.needs.items() for need in forms]
-    for key, slot, signature in view.attentions():
-        lacking = [name for needed_in, name in all_needs if needed_in == slot and not signature.can(name)]
-        if lacking:
-            forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
-            cost = signature.unsupported.get(lacking[0], "")
-            able = models_that_can(
-                view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs)
-            )
-            why = f"has no {forms} form{cost}, which a task of kind {view.kind} needs there"
-            yield Problem(key, f"={signature.name}: {why}; {able}")
+    for key, slot, signature, lacking in _lacking(view):
+        forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
+        cost = signature.unsupported.get(lacking[0], "")
+        able = models_that_can(view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs))
+        needed = f"which a task of kind {view.kind} needs there{_unless_causal(view)}"
+        yield Problem(key, f"={signature.name}: has no {forms} form{cost}, {needed}; {able}")
 
 
 def _positions_possible(view: View) -> Iterator[Problem]:
@@ -194,6 +209,19 @@ def _unread(view: View) -> Iterator[Problem]:
         yield Problem(key, f"={value}: the patches of task {name} have no {value} positions; write sinusoidal or none")
 
 
+def _one_stack(view: View) -> Iterator[Problem]:
+    """Settings of the backbone that only one of the two architectures reads."""
+    if "architecture" not in view.kind_class.reads:
+        return
+    prefix, layers, key = view["backbone.prefix"], view["backbone.n_decoder_layers"], "backbone.architecture"
+    if view[key] == "decoder_only" and layers is not None:
+        yield Problem("backbone.n_decoder_layers", f"={layers} with {key}=decoder_only: no second stack; write null")
+    if view[key] == "encoder_decoder" and prefix != "causal":
+        yield Problem(
+            "backbone.prefix", f"={prefix}: the encoder sees all of the input anyway; write {key}=decoder_only"
+        )
+
+
 def _steps(view: View) -> Iterator[Problem]:
     if view["train.max_steps"] is None and view["train.max_epochs"] is None:
         yield Problem(
@@ -243,5 +271,5 @@ def _paths(view: View) -> Iterator[Problem]:
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
     _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _positions_possible,
-    _ortho, _normalization, _unread, _steps, _precision, _lengths, _betas, _paths,
+    _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths, _betas, _paths,
 ]  # fmt: skip

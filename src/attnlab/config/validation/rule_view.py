@@ -64,7 +64,13 @@ class View:
     @property
     def needs(self) -> Mapping[str, Sequence[str]]:
         """Slots of attention in the network of this task, and the forms that an attention needs there."""
-        return self.kind_class.needs_of(self.task.cls, self["task"])
+        backbone = {key: self[f"backbone.{key}"] for key in ("architecture", "prefix")}
+        return self.kind_class.needs_of(self.task.cls, self["task"], backbone)
+
+    def with_backbone(self, values: Mapping[str, Any]) -> "View":
+        """The same configuration with other values in the backbone."""
+        backbone = {**self.config["backbone"], **values}
+        return View({**self.config, "backbone": backbone}, self.broken, self.conf)
 
     @property
     def positions(self) -> tuple[str, str]:

@@ -66,8 +66,14 @@ class Kind(ABC):
         self.spec = spec
 
     @classmethod
-    def needs_of(cls, task: type, options: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """`needs` for a class of tasks and the options of one, before the task is made."""
+    def needs_of(
+        cls, task: type, options: Mapping[str, Any], backbone: Mapping[str, Any]
+    ) -> Mapping[str, Sequence[str]]:
+        """`needs` for a class of tasks and the options of one, before the task is made.
+
+        Args:
+            backbone: its `architecture` and `prefix`.
+        """
         return cls.needs
 
     @abstractmethod

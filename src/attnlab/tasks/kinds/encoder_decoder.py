@@ -1,6 +1,6 @@
-"""Sequence to sequence: an encoder, and a decoder that chooses its tokens greedily."""
+"""Sequence to sequence: an encoder and a decoder, or a decoder alone, that chooses its tokens greedily."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -10,21 +10,32 @@ from torch import Tensor
 
 from attnlab.data.batch import InputBatch, SequenceBatch, length_mask
 from attnlab.data.task_spec import ORACLE_END
+from attnlab.nn.decoder_only import DecoderOnly
 from attnlab.nn.encoder_decoder import EncoderDecoder
 from attnlab.nn.greedy_decoding import greedy
 from attnlab.nn.network_parts import NetworkParts
-from attnlab.nn.output_head import Network
+from attnlab.nn.output_head import Network, SequenceNetwork
 from attnlab.tasks.kinds.base import Kind
 
 
 class EncoderDecoderKind(Kind):
-    """Sequence to sequence."""
+    """Sequence to sequence, by an encoder and a decoder or (`backbone.architecture=decoder_only`) by one decoder."""
 
     needs: ClassVar = {"encoder": ["bidirectional"], "decoder": ["causal", "step"], "cross": ["cross", "step"]}
-    reads = ("tied_output", "n_decoder_layers")
+    reads = ("tied_output", "n_decoder_layers", "architecture", "prefix")
     takes_lengths = True
 
+    @classmethod
+    def needs_of(
+        cls, task: type, options: Mapping[str, Any], backbone: Mapping[str, Any]
+    ) -> Mapping[str, Sequence[str]]:
+        if backbone["architecture"] == "encoder_decoder":
+            return cls.needs
+        return {"decoder": ["causal", "step"] + ["bidirectional"] * (backbone["prefix"] == "bidirectional")}
+
     def network(self, parts: NetworkParts) -> Network:
+        if parts.backbone.architecture == "decoder_only":
+            return self._decoder_only(parts)
         longest = max(self.spec.max_input_length, self.spec.max_output_length)
         source = parts.embedding(self.spec.input_vocabulary, longest)
         target = parts.embedding(self.spec.output_vocabulary, longest)
@@ -32,7 +43,16 @@ class EncoderDecoderKind(Kind):
         decoder = parts.stack("decoder", longest, cross=True)
         return EncoderDecoder(source, target, encoder, decoder, parts.output(target))
 
-    def loss(self, network: EncoderDecoder, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
+    def _decoder_only(self, parts: NetworkParts) -> DecoderOnly:
+        n_inputs, n_outputs = self.spec.input_vocabulary, self.spec.output_vocabulary
+        longest_input = self.spec.max_input_length
+        longest = longest_input + self.spec.max_output_length
+        embedding = parts.embedding(n_inputs + n_outputs, longest)
+        output = parts.output(embedding, first=n_inputs) if parts.backbone.tied_output else parts.output()
+        bidirectional = parts.backbone.prefix == "bidirectional"
+        return DecoderOnly(embedding, parts.lone_decoder(longest), output, n_outputs, longest_input, bidirectional)
+
+    def loss(self, network: SequenceNetwork, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
         """Mean over all real target tokens of the batch, end tokens included where targets have them."""
         read = F.pad(batch.targets[:, :-1], (1, 0), value=self.spec.end_id)
         mask = batch.target_mask
@@ -43,12 +63,12 @@ class EncoderDecoderKind(Kind):
         # Filled, not multiplied: padding is never a target, so its loss may be infinite.
         return each.masked_fill(~mask, 0).sum() / mask.sum(), penalty
 
-    def scores(self, network: EncoderDecoder, batch: SequenceBatch, limit: int) -> dict[str, Tensor]:
+    def scores(self, network: SequenceNetwork, batch: SequenceBatch, limit: int) -> dict[str, Tensor]:
         if not self.spec.end_token:
             return scores_at_target_lengths(network, batch, self.spec.end_id)
         return sequence_scores(network, batch, limit, self.spec.end_id)
 
-    def predict(self, network: EncoderDecoder, batch: InputBatch, lengths: Sequence[int] | None = None) -> list[Any]:
+    def predict(self, network: SequenceNetwork, batch: InputBatch, lengths: Sequence[int] | None = None) -> list[Any]:
         """Output ids by greedy decoding, without the end token (at most `max_output_length`, or `lengths`)."""
         ends = None if lengths is None else torch.as_tensor(lengths, device=batch.inputs.device)
         limit = self.spec.max_output_length if lengths is None else max(lengths)
@@ -67,7 +87,7 @@ def correct_prefixes(
 
 
 def sequence_scores(
-    network: EncoderDecoder, batch: SequenceBatch, limit: int, end_id: int
+    network: SequenceNetwork, batch: SequenceBatch, limit: int, end_id: int
 ) -> dict[str, Bool[Tensor, " B"]]:
     """Whole-sequence accuracy by greedy decoding.
 
@@ -100,7 +120,7 @@ def sequence_scores(
 
 
 def scores_at_target_lengths(
-    network: EncoderDecoder, batch: SequenceBatch, end_id: int
+    network: SequenceNetwork, batch: SequenceBatch, end_id: int
 ) -> dict[str, Bool[Tensor, " B"]]:
     """The oracle rule of `sequence_scores` alone, for targets without end tokens: exactly as many tokens are decoded as
     the target has."""

@@ -60,7 +60,9 @@ class TaggingKind(LanguageModelKind):
     reads = ()
 
     @classmethod
-    def needs_of(cls, task: type, options: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def needs_of(
+        cls, task: type, options: Mapping[str, Any], backbone: Mapping[str, Any]
+    ) -> Mapping[str, Sequence[str]]:
         """Causal attention where the task has an option or an attribute `causal` that is true."""
         causal = options.get("causal", getattr(task, "causal", False))
         return {"decoder": ["causal"]} if causal else cls.needs
