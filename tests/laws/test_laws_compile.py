@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.law_exemptions import network_exemption
 from support.model_cases import (
+    causal_models,
     distinct_for,
     models_for,
     network_of,
@@ -21,6 +22,11 @@ def test_no_mechanism_has_a_graph_break() -> None:
     check_tracing(task, one_of_each_mechanism(task))
 
 
+def test_no_decoder_of_causal_mechanisms_has_a_graph_break() -> None:
+    """Of mechanisms without cross-attention, and of one that can have a bidirectional prefix."""
+    check_tracing("decoder_only", [*models_for("scan")[:1], *causal_models()])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["scan", "sort_of_clevr"])
 def test_no_network_has_a_graph_break(task: str) -> None:
@@ -29,7 +35,8 @@ def test_no_network_has_a_graph_break(task: str) -> None:
 
 def check_tracing(task: str, models: Sequence[str]) -> None:
     """Compiles the networks in a process without shape checks (see tests/support/compile_networks.py)."""
-    models = [model for model in models if network_exemption("compile", network_of(model, task)) is None]
+    if task != "decoder_only":
+        models = [model for model in models if network_exemption("compile", network_of(model, task)) is None]
     line = [sys.executable, "-m", "support.compile_networks", task, *models]
     done = subprocess.run(line, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.config.targets import signature_of
-from support.model_cases import SPECS, config_of, network_of, positions_of
+from support.model_cases import SPECS, model_of, network_of, positions_of
 from support.tensors import masks
 
 
@@ -36,18 +36,18 @@ def compiled_problem(network: nn.Module, inputs: tuple[Tensor, ...]) -> str:
 def main(task: str, models: list[str]) -> None:
     torch.set_num_threads(1)
     for model in models:
+        # One layer of each group: more of them only take longer to trace.
+        groups = model_of(model).encoder
+        if task == "decoder_only":
+            both = all(signature_of(group.attention).can("supports_bidirectional") for group in groups)
+            wiring = {"architecture": "decoder_only", "prefix": "bidirectional" if both else "causal"}
+            network = network_of(model, "scan", n_layers=len(groups), **wiring)
+            print(model, "decoder_only", compiled_problem(network, arguments("scan")), flush=True)
+            continue
         schemes = positions_of(model) if task == "scan" else ["sinusoidal"]
         for positions in schemes if len(schemes) == 1 else set(schemes) - {"none"}:
-            # One layer of each group: more of them only take longer to trace.
-            n_layers = len(config_of(model, task).model.encoder)
-            network = network_of(model, task, positions=positions, n_layers=n_layers)
+            network = network_of(model, task, positions=positions, n_layers=len(groups))
             print(model, positions, compiled_problem(network, arguments(task)), flush=True)
-    if task == "scan":
-        groups = config_of(models[0], task).model.decoder or []
-        both = all(signature_of(group.attention).can("supports_bidirectional") for group in groups)
-        wiring = {"architecture": "decoder_only", "prefix": "bidirectional" if both else "causal"}
-        network = network_of(models[0], task, n_layers=len(groups), **wiring)
-        print(models[0], "decoder_only", compiled_problem(network, arguments(task)), flush=True)
 
 
 if __name__ == "__main__":

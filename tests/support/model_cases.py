@@ -98,6 +98,14 @@ def distinct_for(task: str) -> list[str]:
 
 
 @cache
+def causal_models() -> list[str]:
+    """The models that can do a sequence-to-sequence task only as one decoder."""
+    alone = {name: composed(name, "scan") for name in MODELS if name not in models_for("scan")}
+    wiring = {"architecture": "decoder_only"}
+    return [name for name, raw in alone.items() if not check_config(raw | {"backbone": raw["backbone"] | wiring})]
+
+
+@cache
 def model_of(model: str) -> Model:
     """A model yaml, for any task."""
     return build(Config, composed(model, "sort_of_clevr")).model
@@ -238,6 +246,7 @@ def decoder_only_networks() -> Callable:
     """Parametrises a test by `network`, which makes a decoder-only network: one mechanism of each core,
     with each kind of positions, and with both kinds of prefix where the mechanism can."""
     models = ("vanilla", "linear_l2_ortho", "cosformer", "transnormer_t2", "flash", "long_short", "threshold_relative")
+    models += ("channel_gated_delta_rule",)
     pairs = [(model, "sinusoidal") for model in models] + [("vanilla", "relative"), ("linear_l2_ortho", "rotary")]
     chosen = [
         pytest.param(
@@ -248,7 +257,7 @@ def decoder_only_networks() -> Callable:
         )
         for model, positions in pairs
         for prefix, changes in (("causal", {}), ("bidirectional", {"tied_output": False}))
-        if prefix == "causal" or model != "threshold_relative"
+        if prefix == "causal" or model not in ("threshold_relative", "channel_gated_delta_rule")
         if model in MODELS
     ]
     return pytest.mark.parametrize("network", chosen)
