@@ -182,7 +182,7 @@ def test_kernels_get_their_arguments_and_need_a_gpu(name: str, monkeypatch: pyte
 
     for module, function in fla_kernels.KERNELS.values():
         monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: kernel}))
-    monkeypatch.setattr(layer, "require_kernels", lambda: None)
+    monkeypatch.setattr(layer, "missing_kernels", lambda: "")
     slow, quick = (RECURRENT[name](8, 2, fast=fast).double() for fast in (False, True))
     quick.load_state_dict(slow.state_dict())
     x = draw(2, 9, 8)
@@ -190,5 +190,7 @@ def test_kernels_get_their_arguments_and_need_a_gpu(name: str, monkeypatch: pyte
 
 
 def test_a_head_of_broken_width_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"key_expansion=0.5 with d_model=6 and n_heads=2: heads of width 1.5"):
+    with pytest.raises(
+        ValueError, match=r"key_expansion=0.5: with d_model=6 and n_heads=2 heads of width 1.5; .*; nearest: 0.666667"
+    ):
         mechanisms.GatedLinearAttention(6, 2)

@@ -15,7 +15,7 @@ Letters: B batch, N queries, M keys, H heads, D head width, C value width, E mod
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar
 
@@ -65,6 +65,16 @@ class Observation:
 
 
 StateT = TypeVar("StateT", bound=State)
+
+
+def require_heads(d_model: int, n_heads: int) -> None:
+    """Checks that heads have a whole width.
+
+    Raises:
+        ValueError: n_heads does not divide d_model.
+    """
+    if d_model % n_heads:
+        raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -136,8 +146,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         positions: Positions | None = None,
     ) -> None:
         super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
+        require_heads(d_model, n_heads)
         self.d_model, self.n_heads, self.orthogonality = d_model, n_heads, orthogonality
         self.head_width = d_model // n_heads
         self.make_projections(d_model, bias)
@@ -152,6 +161,11 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         adds = self.positions is not None and type(self.positions).added is not InScores.added
         if adds and not self.supports_position_scores:
             raise ValueError(f"{type(positions).__name__} adds to scores: its `needs` is not supports_position_scores")
+
+    @classmethod
+    def misfit(cls, d_model: int, n_heads: int, options: Mapping[str, Any]) -> str:
+        """Why options of a configuration cannot be, each of which is valid by itself; empty where they can."""
+        return ""
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""

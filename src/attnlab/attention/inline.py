@@ -159,7 +159,7 @@ class LocalInLine(InLine):
 
     def attend(self, q: Float[Tensor, "B H N Q"], k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         out = super().attend(self.query_heads(q), k, v, mask, causal)
-        tokens = q[..., self.head_width :]
+        tokens = zero_at_padding(q[..., self.head_width :], None if causal else mask)
         with full_precision(tokens) as (wide,):
             total = rows_before(wide) + wide if causal else wide.sum(2, keepdim=True)
             mean = total / _number_of_keys(wide, mask, causal)

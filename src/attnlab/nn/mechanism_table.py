@@ -82,6 +82,9 @@ def _row(mechanism: Mechanism) -> list[str]:
     attention = kind(WIDTH, HEADS, **{**longest, **mechanism.options})
     forms = [form for form in FORMS if getattr(attention, f"supports_{form}")]
     forms = [f"{form} (cross)" if form == "step" and "causal" not in forms else form for form in forms]
+    forms += [
+        f"{each.removeprefix('supports_')} (`{key}`)" for key, by in kind.limits.items() for each in by.get(False, ())
+    ]
     models = ", ".join(f"`{name}`" for name in mechanism.models)
     cost = f"`{text.cost}`" if text.cost else ""
     head = [f"`{kind.__name__}`", models, f"`{text.equation}`", cost]
@@ -103,9 +106,13 @@ class _Opening:
         text = inspect.getdoc(inspect.getmodule(kind)) or ""
         first = " ".join(re.split(r"\n\s*\n", text)[0].split())
         indented = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+        block = re.search(r"\n\n((?:    .*\n)+)", text)
         of_class = [line.removeprefix(kind.__name__) for line in indented if line.startswith(f"{kind.__name__} ")]
         outputs = [line for line in indented if re.search(r"\bout(_\w+)? = ", line) and issubclass(kind, Attention)]
-        self.equation = re.sub(r"\s{2,}", "  ", (of_class or outputs or indented or [first])[0]).strip()
+        whole = ["; ".join(block.group(1).split("\n    ")) if block else first]
+        self.equation = re.sub(
+            r"\s{2,}", "  ", (of_class or (whole if outputs else indented[:1]) or [first])[0]
+        ).strip()
         words = " ".join(text.split())
         self.cost = _first_order(words[max(words.find(f"{kind.__name__} O("), 0) :])
         paper = re.search(r"\(([A-Z][^()]*?\d{4}[^()]*)\)", first)

@@ -14,6 +14,7 @@ from torch import Tensor
 from attnlab.attention.core.recurrent_sums import Recurrent
 
 KERNELS = {
+    (False, None): ("fla.ops.simple_gla", "chunk_simple_gla"),
     (False, True): ("fla.ops.simple_gla", "chunk_simple_gla"),
     (False, False): ("fla.ops.gla", "chunk_gla"),
     (True, None): ("fla.ops.delta_rule", "chunk_delta_rule"),
@@ -23,16 +24,13 @@ KERNELS = {
 """module and function, by whether there is a delta rule, and whether a head has one decay (None: no decay)"""
 
 
-def require_kernels() -> None:
-    """Checks that the kernels can run.
-
-    Raises:
-        ValueError: no GPU, or the package is not installed.
-    """
+def missing_kernels() -> str:
+    """Why the kernels cannot run here; empty where they can."""
     if not torch.cuda.is_available():
-        raise ValueError("fast=true: the kernels of flash-linear-attention need a GPU, and torch sees none here")
+        return "fast=true: the kernels of flash-linear-attention need a GPU, and torch sees none here; write false"
     if importlib.util.find_spec("fla") is None:
-        raise ValueError("fast=true: fla-core is not installed; pip install 'attnlab[fast]' brings it")
+        return "fast=true: fla-core is not installed; pip install 'attnlab[fast]' brings it, or write false"
+    return ""
 
 
 def kernel_sums(read: Recurrent) -> Tensor:

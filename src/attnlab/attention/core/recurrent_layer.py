@@ -11,7 +11,8 @@ Bidirectional use is ours: the sum of the recurrence over the past and over the 
 counts twice; convolutions stay causal. It is off unless `bidirectional` is set.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Unpack
 
 import torch
@@ -19,9 +20,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.base import Attention, AttentionOptions, State, require_heads
 from attnlab.attention.core.decay_gates import wide
-from attnlab.attention.core.fla_kernels import kernel_sums, require_kernels
+from attnlab.attention.core.fla_kernels import kernel_sums, missing_kernels
 from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.projected_heads import heads_of
 from attnlab.attention.core.qk_norm import HeadNorm
@@ -88,7 +89,8 @@ class RecurrentAttention(Attention[RecurrentState]):
         bidirectional: a bidirectional form, the sum over both directions.
         fast: whole sequences by the kernels of flash-linear-attention, on a GPU where fla-core is installed.
 
-    None = as in `layer`, the published layer.
+    None = as in `layer`, the published layer. Biases of the projections are the backbone's; the published layers have
+    none. `initialization` is of the projections of queries, keys, values and outputs.
     """
 
     layer: ClassVar[Layer] = Layer()
@@ -122,16 +124,34 @@ class RecurrentAttention(Attention[RecurrentState]):
             "value_expansion": value_expansion,
         }
         # First, because make_projections needs it.
+        require_heads(d_model, n_heads)
         self.parts = replace(self.layer, **{name: value for name, value in chosen.items() if value is not None})
-        self.key_width = _head_width("key_expansion", self.parts.key_expansion, d_model, n_heads)
-        self.value_width = _head_width("value_expansion", self.parts.value_expansion, d_model, n_heads)
+        if misfit := self.misfit(d_model, n_heads, {**asdict(self.parts), "fast": fast}):
+            raise ValueError(misfit)
+        shares = self.parts.key_expansion, self.parts.value_expansion
+        self.key_width, self.value_width = (round(share * d_model / n_heads) for share in shares)
         super().__init__(d_model, n_heads, **options)
+        if self.positions is not None and self.key_width < 2:
+            raise ValueError("rotary positions with keys of width 1: expected at least 2 columns to rotate")
         self.supports_bidirectional, self.fast = bidirectional, fast
-        if fast:
-            require_kernels()
+        if self.parts.output_gate != "none":
+            self.gate_proj = self.make_output_gate(d_model, n_heads * self.value_width)
         normalization = normalization or Normalization(kind=self.layer.normalization)
         self.norm_first = normalization.placement == "before_feature_map"
         self.q_norm, self.k_norm = (HeadNorm(normalization.kind, self.key_width) for _ in range(2))
+
+    @classmethod
+    def misfit(cls, d_model: int, n_heads: int, options: Mapping[str, Any]) -> str:
+        for name in ("key_expansion", "value_expansion"):
+            share = options.get(name)
+            width = (getattr(cls.layer, name) if share is None else share) * d_model / n_heads
+            if abs(width - round(width)) > 1e-6 or round(width) < 1:
+                heads = f"with d_model={d_model} and n_heads={n_heads} heads of width {width:g}"
+                nearest = max(round(width), 1) * n_heads / d_model
+                return (
+                    f"{name}={share or getattr(cls.layer, name):g}: {heads}; expected a whole one; nearest: {nearest:g}"
+                )
+        return missing_kernels() if options.get("fast") else ""
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         keys, values = self.n_heads * self.key_width, self.n_heads * self.value_width
@@ -141,8 +161,6 @@ class RecurrentAttention(Attention[RecurrentState]):
             columns = (keys, keys, values)
             convolutions = (ShortConvolution(width, self.parts.convolution) for width in columns)
             self.q_convolution, self.k_convolution, self.v_convolution = convolutions
-        if self.parts.output_gate != "none":
-            self.gate_proj = self.make_output_gate(d_model, values)
         if self.parts.output_norm:
             self.output_gain = nn.Parameter(torch.ones(self.value_width))
 
@@ -226,8 +244,9 @@ class RecurrentAttention(Attention[RecurrentState]):
                 out = F.rms_norm(out, (self.value_width,), gain, EPS)
         joined = self.join_heads(out)
         if self.parts.output_gate != "none":
-            logits = self.gate_proj(x)
-            joined = joined * (F.silu(logits) if self.parts.output_gate == "silu" else logits.sigmoid())
+            # in full precision: without a norm the sums may be at the end of the range of float16
+            with full_precision(joined, self.gate_proj(x)) as (joined, logits):
+                joined = joined * (F.silu(logits) if self.parts.output_gate == "silu" else logits.sigmoid())
         return projected(self.out_proj, joined, x.dtype)
 
     def init_state(self, batch: int, memory: Memory | None = None, mask: KeyMask | None = None) -> RecurrentState:
@@ -283,21 +302,6 @@ class DeltaRuleAttention(RecurrentAttention):
 
     def write(self, source: Memory) -> Float[Tensor, "B H M 1"]:
         return self.beta_max * wide(self.split_heads(self.write_proj(source))).sigmoid()
-
-
-def _head_width(option: str, expansion: float, d_model: int, n_heads: int) -> int:
-    """Width of a head.
-
-    Raises:
-        ValueError: it is no whole number.
-    """
-    width = expansion * d_model / n_heads
-    if abs(width - round(width)) > 1e-6 or round(width) < 1:
-        raise ValueError(
-            f"{option}={expansion:g} with d_model={d_model} and n_heads={n_heads}: heads of width {width:g}; "
-            "expected a whole number"
-        )
-    return round(width)
 
 
 class ShortConvolution(nn.Module):

@@ -34,7 +34,9 @@ class RetentionAttention(RecurrentAttention):
 
     def __init__(self, d_model: int, n_heads: int, *, rotary: bool = True, **options: Unpack[RecurrentOptions]) -> None:
         super().__init__(d_model, n_heads, **options)
-        if rotary and self.key_width > 1:
+        if rotary and self.key_width < 2:
+            raise ValueError("rotary=true with keys of width 1: expected at least 2 columns to rotate")
+        if rotary:
             self.positions = Rotation()
 
     def log_decay(self, source: Memory) -> Float[Tensor, "1 H 1 1"]:

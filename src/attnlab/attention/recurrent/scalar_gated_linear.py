@@ -8,7 +8,8 @@ With `gate: log_sigmoid` it is the simple gated linear attention of flash-linear
 logsigmoid(W x_t + b) / 16, without step sizes. Cost O(N K C) in chunks. Supports causal and step (constant cost a
 token), and bidirectional as in `core.recurrent_layer`; not cross.
 
-Unlike in Mamba-2 heads have queries and keys of their own, q is scaled, and the gate comes after the norm.
+Unlike in Mamba-2 heads have queries and keys of their own, q is scaled, values have the width of the model (there
+twice; `value_expansion`), the convolution has no bias, the norm is of each head, and the gate comes after it.
 """
 
 from typing import ClassVar, Literal, Unpack

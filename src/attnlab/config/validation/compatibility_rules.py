@@ -148,6 +148,14 @@ def _directions(view: View) -> Iterator[Problem]:
         yield Problem(key, f"={signature.name}: has no {forms} form{cost}, {needed}; {able}")
 
 
+def _options_fit(view: View) -> Iterator[Problem]:
+    """Options of an attention that do not fit each other, the widths, or this machine (`Attention.misfit`)."""
+    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
+    for key, _, signature in view.attentions() if width % heads == 0 else ():
+        if misfit := signature.declares("misfit")(width, heads, view[key]):
+            yield Problem(f"{key}.{misfit.partition('=')[0]}", f"={misfit.partition('=')[2]}")
+
+
 def _positions_possible(view: View) -> Iterator[Problem]:
     key, value = view.positions
     need = view.positions_class.needs
@@ -270,6 +278,7 @@ def _paths(view: View) -> Iterator[Problem]:
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _positions_possible,
+    _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _options_fit,
+    _positions_possible,
     _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths, _betas, _paths,
 ]  # fmt: skip
