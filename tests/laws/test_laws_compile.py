@@ -22,9 +22,15 @@ def test_no_mechanism_has_a_graph_break() -> None:
     check_tracing(task, one_of_each_mechanism(task))
 
 
+def test_no_decoder_alone_has_a_graph_break() -> None:
+    """Of the recurrence with all of its parts, of softmax with gates, and of one with a bidirectional prefix."""
+    fast = {"channel_gated_delta_rule", "forgetting", "flash"}
+    check_tracing("decoder_only", sorted(fast & set(causal_models())) or models_for("scan")[:1])
+
+
+@pytest.mark.slow
 def test_no_decoder_of_causal_mechanisms_has_a_graph_break() -> None:
-    """Of mechanisms without cross-attention, and of one that can have a bidirectional prefix."""
-    check_tracing("decoder_only", [*models_for("scan")[:1], *causal_models()])
+    check_tracing("decoder_only", causal_models())
 
 
 @pytest.mark.slow

@@ -122,6 +122,7 @@ def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_
         campaign.declare(["brief"], "HEAD")
 
 
+@pytest.mark.slow
 def test_a_claim_waits_after_two_failed_runs(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = campaign_of(checkout, monkeypatch)
     campaign.declare(["brief"], "HEAD")
@@ -139,6 +140,7 @@ def write_run(campaign: ModuleType, checkout: Path, cell: Any, diverged: bool = 
     a_run(campaign.RUNS / cell.folder, raw, state="failed" if diverged else "finished", **more)
 
 
+@pytest.mark.slow
 def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = campaign_of(checkout, monkeypatch)
     campaign.declare(["brief"], "HEAD")

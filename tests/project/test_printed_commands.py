@@ -120,6 +120,7 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     assert apply_values(config, [f"paths.cache={tmp_path / ODD}"], ALLOWED).typed.paths.cache == str(tmp_path / ODD)
 
 
+@pytest.mark.slow
 def test_a_printed_command_pasted_into_a_shell(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

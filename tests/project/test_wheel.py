@@ -74,6 +74,7 @@ def test_the_wheel_holds_every_file_beside_the_code(wheel: Path) -> None:
         assert len(there) >= 5 and there <= held
 
 
+@pytest.mark.slow
 def test_the_installed_commands_work_outside_the_repository(installed: Path, tmp_path: Path) -> None:
     """They train with a model of one's own, report its run, and name themselves in messages."""
     folder = tmp_path / "conf" / "model"

@@ -19,7 +19,8 @@ def attention(
             shares = {}
             for j in real[b]:
                 column = {i: torch.exp(q[b][h][i] @ k[b][h][j] / len(k[b][h][j]) ** 0.5) for i in real[b]}
-                shares |= {(i, j): value / sum(column.values()) for i, value in column.items()}
+                of_key = sum(column.values())
+                shares |= {(i, j): value / of_key for i, value in column.items()}
             for i in range(x.shape[1]):
                 seen = real[b] if i in real[b] else []
                 total = sum(shares[i, j] for j in seen)

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 import torch
-from support.model_cases import distinct_for, one_of_each_mechanism
+from support.model_cases import causal_models, distinct_for, models_for, one_of_each_mechanism
 from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_data import TINY, raw_of, trained
 from support.user_inputs import require_true_predictions
@@ -37,13 +37,14 @@ EACH_KIND = {
     "flip_flop": "test/iid/accuracy",
     "wikitext103_masked": "test/masked_token_perplexity",
 }
-"""other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE; one model of each mechanism
-is fast"""
+"""other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE. Fast are the mechanisms that
+these kinds cannot have: as causal language models"""
+FAST = {"lra_listops": (), "flip_flop": causal_models(), "wikitext103_masked": ("linear_l2_ortho",)}
 PRODUCT = [
-    pytest.param(task, model, marks=[pytest.mark.slow] if task == "lra_listops" or model not in each else [])
+    pytest.param(task, model, marks=[] if model in FAST[task] else [pytest.mark.slow])
     for task in EACH_KIND
-    for each in [one_of_each_mechanism(task)]
-    for model in dict.fromkeys((*each, *distinct_for(task)))
+    for model in dict.fromkeys((*FAST[task], *one_of_each_mechanism(task), *distinct_for(task)))
+    if model in models_for(task)
 ]
 
 
