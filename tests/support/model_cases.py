@@ -178,9 +178,9 @@ class Case:
         return shaken(made.double().eval())
 
     def modes(self) -> Iterator[str]:
-        """The forms this attention has, with its options."""
+        """The forms this attention has, with its options; in a slot of cross-attention that form alone."""
         signature = signature_of(json.loads(self.node))
-        for mode in ("bidirectional", "causal", "cross"):
+        for mode in ("cross",) if self.slot == "cross" else ("bidirectional", "causal", "cross"):
             if signature.can(f"supports_{mode}") and not (mode == "cross" and self.positions in IN_SCORES):
                 yield mode
 
