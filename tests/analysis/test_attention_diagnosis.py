@@ -387,7 +387,7 @@ def test_a_figure_that_fails_costs_one_line(
     assert not list((run_folder(raw) / "figures").glob("step?"))
 
 
-@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize("runs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_pictures_of_many_layers_and_heads_fit_a_screen(runs: int) -> None:
     """Six layers of an encoder and a decoder with eight heads; no map covers another one."""
     names = [f"encoder.layers.{i}.attention" for i in range(6)]

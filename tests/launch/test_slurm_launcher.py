@@ -311,6 +311,8 @@ def test_news_of_jobs_are_told_once(
     monkeypatch.setattr(wait_for_jobs, "final_state", lambda job: "CANCELLED")
     (tmp_path / "log.out").touch()
     monkeypatch.setattr(wait_for_jobs.time, "sleep", lambda seconds: None)
+    # else the time for late files passes in a loop without pauses
+    monkeypatch.setattr(wait_for_jobs, "LATE_FILES", 0.0)
     awaited = wait_for_jobs.Awaited(task, "17", tmp_path / "log.out")
     folder.record_end(Stopped(signal.SIGUSR2))
     since = folder.status()["updated"]

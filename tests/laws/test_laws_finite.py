@@ -25,7 +25,7 @@ def test_forward_and_backward_are_finite_at_every_scale(case: Case, mode: str) -
     require_finite(case, mode)
 
 
-@every_attention("finite")
+@every_attention("finite", normalized=False)
 def test_constant_inputs_are_finite(case: Case, mode: str) -> None:
     """Also with projections that send everything to 0, where norms and cosines have no direction."""
     for constant, shrink in ((0.0, 1.0), (1.0, 1.0), (-1.0, 1.0), (1.0, 0.0)):
@@ -69,13 +69,13 @@ def check_lengths(case: Case, mode: str, lengths: tuple[int, ...], scales: tuple
             assert_finite(values, f"length {length}, inputs x {scale}, {'no' if mask is None else 'a'} mask")
 
 
-@every_attention("finite")
+@every_attention("finite", normalized=False)
 def test_every_length_is_finite(case: Case, mode: str) -> None:
     check_lengths(case, mode, (1, 2, 33, 300), (1.0,))
 
 
 @pytest.mark.slow
-@every_attention("finite")
+@every_attention("finite", normalized=False)
 def test_every_length_is_finite_up_to_4096_and_at_every_scale(case: Case, mode: str) -> None:
     check_lengths(case, mode, (1, 2, 64, 65, 1000, 4096), WIDE)
 

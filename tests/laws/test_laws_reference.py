@@ -59,7 +59,7 @@ def test_500_positions_equal_the_reference(case: Case, mode: str) -> None:
     compare_with_reference(case.make(n_heads=1, penalty=False), mode, 500)
 
 
-@every_attention("reference")
+@every_attention("reference", normalized=False)
 def test_gradients_are_the_numeric_ones(case: Case, mode: str) -> None:
     """torch's numeric check along random directions of the inputs and every parameter."""
     attention = case.make()

@@ -87,6 +87,7 @@ def command(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=checkout, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_run(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,7 @@ def with_success() -> list[str]:
     return [name for name in presets_with_reports() if text_of(name)["report"].get("success")]
 
 
+@pytest.mark.xdist_group("shortcuts")
 @pytest.mark.parametrize("name", with_success())
 def test_no_shipped_threshold_is_reached_by_a_shortcut(name: str, official: Folders) -> None:
     report = text_of(name)["report"]
