@@ -95,6 +95,7 @@ def test_joined_projections_equal_single_ones(monkeypatch: pytest.MonkeyPatch) -
     for heads, item in zip(projected_heads(x, maps, 3), maps, strict=True):
         torch.testing.assert_close(heads, item(x).unflatten(-1, (3, 2)).transpose(1, 2))
     assert joined(x, [*maps, LinearMap(6, 6, bias=False).double()]) is None
+    assert joined(x, [*maps, LinearMap(6, 8).double()]) is None, "parts of different widths"
     maps[1].register_forward_hook(lambda *inputs: None)
     assert joined(x, maps) is None
 

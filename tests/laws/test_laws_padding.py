@@ -14,8 +14,10 @@ from support.model_cases import (
     every_network,
     network_of,
 )
-from support.tensors import assert_same, gradients, masks
+from support.tensors import assert_same, draw, gradients, masks
 from torch import Tensor, nn
+
+from attnlab.kernels.linear_map import FEWEST_POSITIONS
 
 TOLERANCE = 1e-10
 # Of a masked sequence any finite number; of cross-attention's queries, which have no mask, one whose square is finite.
@@ -53,6 +55,16 @@ def test_padding_changes_nothing(case: Case, mode: str) -> None:
                 assert (actual[name][:, size:] == 0).all(), f"{name}: a gradient at padding is not 0"
                 actual[name] = actual[name][:, :size]
         assert_same(actual | {"out": out[:, :5]}, expected, TOLERANCE)
+
+
+@every_attention("padding", normalized=False)
+def test_a_large_batch_equals_its_rows(case: Case, mode: str) -> None:
+    """At sizes from which products of several projections are joined (kernels.linear_map)."""
+    attention, x = case.make(), draw(FEWEST_POSITIONS // 4, 4, 8)
+    memory = draw(*x.shape) if mode == "cross" else None
+    out, _ = apply(attention, mode, x, memory, None)
+    first, _ = apply(attention, mode, x[:3], None if memory is None else memory[:3], None)
+    torch.testing.assert_close(out[:3], first, rtol=1e-10, atol=1e-10)
 
 
 @every_attention("padding")

@@ -44,10 +44,12 @@ def joined(x: Tensor, maps: Sequence[nn.Linear]) -> Tensor | None:
     """Results of linear maps of x (B, N, E) side by side, by one product: equal up to rounding.
 
     The maps stay modules of their own, with their names, starting values and gradients. None for few positions, for a
-    map that is not plain (`_is_plain`) and for maps of which only some have a bias: they are to be called one by one.
+    map that is not plain (`_is_plain`), for maps of different widths, and where only some have a bias: they are to be
+    called one by one.
     """
     biases = tuple(each.bias for each in maps if each.bias is not None)
     alike = len(biases) in (0, len(maps)) and all(map(_is_plain, maps))
+    alike = alike and len({len(each.weight) for each in maps}) == 1
     if x.shape[0] * x.shape[1] < FEWEST_POSITIONS or not alike:
         return None
     weight = torch.cat(tuple(each.weight for each in maps))
