@@ -14,7 +14,7 @@ from support.model_cases import (
     every_network,
     network_of,
 )
-from support.tensors import assert_same, draw, gradients, masks
+from support.tensors import assert_same, gradients, masks
 from torch import Tensor, nn
 
 from attnlab.kernels.linear_map import FEWEST_POSITIONS

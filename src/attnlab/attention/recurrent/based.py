@@ -46,6 +46,6 @@ class BasedAttention(FeatureMapAttention):
         super().__init__(d_model, n_heads, key_width=key_width, n_features=n_features, scale=scale, eps=eps, **options)
 
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
-        row, column = torch.triu_indices(self.key_width, self.key_width, offset=1, device=q.device)
-        parts = torch.ones_like(q[..., :1]), q, q.square() * 0.5**0.5, q[..., row] * q[..., column]
-        return torch.cat(parts, dim=-1)
+        # Slices: the gradient of an index is slow.
+        products = [q[..., a : a + 1] * q[..., a + 1 :] for a in range(self.key_width - 1)]
+        return torch.cat((torch.ones_like(q[..., :1]), q, q.square() * 0.5**0.5, *products), dim=-1)
