@@ -161,7 +161,7 @@ def written(out: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("name", "compare", "attentions"),
-    [("scan", None, 3), ("sort_of_clevr", "other seed", 2), ("wikitext2", None, 2)],
+    [("scan", None, 3), ("sort_of_clevr", "other seed", 2), pytest.param("wikitext2", None, 2, marks=pytest.mark.slow)],
 )
 def test_files_of_a_run(runs: dict[str, Path], tmp_path: Path, name: str, compare: str | None, attentions: int) -> None:
     options = DiagnoseOptions(diagnose=runs[name], compare=runs.get(compare), examples=3)

@@ -45,6 +45,8 @@ OF_SOME_ROWS = {
 PRESETS = presets_with_reports()
 PUBLISHED = {file.stem: file for file in sorted((ROOT / "experiments" / "published").glob("*.yaml"))}
 every_preset = pytest.mark.parametrize("name", PRESETS)
+FIRST = {name.partition("/")[0]: name for name in reversed(PRESETS)}.values()
+"""a preset of each paper"""
 every_published = pytest.mark.parametrize("paper", PUBLISHED)
 
 
@@ -183,7 +185,7 @@ def test_all_of_its_sweep_is_checked(name: str) -> None:
 
 
 @pytest.mark.xdist_group("presets")
-@every_preset
+@pytest.mark.parametrize("name", [pytest.param(p, marks=[pytest.mark.slow] * (p not in FIRST)) for p in PRESETS])
 def test_a_report_is_made_of_its_jobs(name: str) -> None:
     """The command passes the check; rows, columns, averages, figures and published cells belong to its jobs."""
     assert first_job(name).report["title"]
