@@ -10,13 +10,11 @@ from importlib.util import find_spec
 import pytest
 import torch
 from support.gpu import requires_gpu
-from support.model_cases import SPECS, Case, apply, every_attention, network_of
+from support.model_cases import RECURRENT, SPECS, Case, apply, every_attention, network_of
 from support.random_batches import drawn_batch
 from support.tensors import assert_same, draw, gradients, masks
 from torch import nn
 
-import attnlab.attention as mechanisms
-from attnlab.attention.core.recurrent_layer import RecurrentAttention
 from attnlab.attention.core.softmax_core import fused_softmax, kept, softmax_weights
 from attnlab.config.schema import Optim
 from attnlab.learn.devices.device_choice import choose_device
@@ -51,13 +49,10 @@ def test_every_mechanism_has_the_gradients_of_the_cpu(case: Case, mode: str, gpu
 
 
 @pytest.mark.skipif(find_spec("fla") is None, reason="fla-core is not installed")
-@pytest.mark.parametrize("name", mechanisms.__all__)
+@pytest.mark.parametrize("name", RECURRENT)
 def test_kernels_give_the_numbers_of_the_recurrence(name: str, gpu: torch.device) -> None:
     """As far as bfloat16 and TensorFloat-32 can."""
-    kind = getattr(mechanisms, name)
-    if not issubclass(kind, RecurrentAttention):
-        return
-    slow, fast = (kind(128, 2, fast=on).to(gpu) for on in (False, True))
+    slow, fast = (RECURRENT[name](128, 2, fast=on).to(gpu) for on in (False, True))
     fast.load_state_dict(slow.state_dict())
     x = torch.randn(2, LENGTH, 128, device=gpu)
     torch.testing.assert_close(fast(x, causal=True)[0], slow(x, causal=True)[0], rtol=0.05, atol=0.05)

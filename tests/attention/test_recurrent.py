@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support.golden_outputs import golden
-from support.model_cases import apply
+from support.model_cases import RECURRENT, apply
 from support.reference_comparison import compare_with_reference
 from support.tensors import assert_same, draw, masks, shaken
 from torch import Tensor
@@ -16,15 +16,9 @@ import attnlab.attention as mechanisms
 from attnlab.attention.core import fla_kernels
 from attnlab.attention.core import recurrent_layer as layer
 from attnlab.attention.core import recurrent_sums as core
-from attnlab.attention.core.recurrent_layer import RecurrentAttention
 from attnlab.attention.core.recurrent_sums import CHUNK, Recurrent, recurrent_step, recurrent_sums
 from attnlab.config.schema import Normalization
 
-RECURRENT = {
-    name: kind
-    for name in mechanisms.__all__
-    if issubclass(kind := getattr(mechanisms, name), RecurrentAttention) and kind is not RecurrentAttention
-}
 GOLDEN = {
     "retention": None,
     "scalar_gated_linear": "g",

@@ -13,7 +13,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import attnlab.attention as mechanisms
 from attnlab.attention.base import Attention
+from attnlab.attention.core.recurrent_layer import RecurrentAttention
 from attnlab.config.job_config import check_config
 from attnlab.config.schema import Backbone, Config, Model
 from attnlab.config.targets import POSITIONS, names_in, signature_of
@@ -73,6 +75,10 @@ TINY = {
 }
 
 
+RECURRENT = {
+    name: kind for name in mechanisms.__all__ if issubclass(kind := getattr(mechanisms, name), RecurrentAttention)
+}
+"""classes of recurrences by name"""
 IN_SCORES = {name: need for name in names_in(POSITIONS) if (need := positions_named(name).needs)}
 """positions that act in the scores of self-attention, with the capability that each needs"""
 LONGEST = 512

@@ -143,14 +143,12 @@ class RecurrentAttention(Attention[RecurrentState]):
     @classmethod
     def misfit(cls, d_model: int, n_heads: int, options: Mapping[str, Any]) -> str:
         for name in ("key_expansion", "value_expansion"):
-            share = options.get(name)
-            width = (getattr(cls.layer, name) if share is None else share) * d_model / n_heads
+            share = getattr(cls.layer, name) if options.get(name) is None else options[name]
+            width = share * d_model / n_heads
             if abs(width - round(width)) > 1e-6 or round(width) < 1:
                 heads = f"with d_model={d_model} and n_heads={n_heads} heads of width {width:g}"
                 nearest = max(round(width), 1) * n_heads / d_model
-                return (
-                    f"{name}={share or getattr(cls.layer, name):g}: {heads}; expected a whole one; nearest: {nearest:g}"
-                )
+                return f"{name}={share:g}: {heads}; expected a whole one; nearest: {nearest:g}"
         return missing_kernels() if options.get("fast") else ""
 
     def make_projections(self, d_model: int, bias: bool) -> None:

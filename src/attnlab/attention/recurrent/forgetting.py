@@ -81,11 +81,6 @@ class ForgettingAttention(CachedAttention):
             weights = self._weights(q, k, mask, None)
             return (dropped(weights, self.dropout, self.training) @ v).to(dtype)
 
-    def attend_last(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, position: int
-    ) -> Float[Tensor, "B H 1 C"]:
-        return self.attend(q, k, v, mask, True)
-
     def weights(
         self,
         q: Queries,

@@ -279,6 +279,5 @@ def _paths(view: View) -> Iterator[Problem]:
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
     _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _options_fit,
-    _positions_possible,
-    _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths, _betas, _paths,
+    _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths, _betas, _paths,
 ]  # fmt: skip
