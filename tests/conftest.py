@@ -8,11 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import pytest
-from jaxtyping import install_import_hook
 
-# Before these packages are imported: every annotated shape and type is then checked at every call.
-install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beartype.beartype")
+# Before these packages are imported: every annotated shape and type can then be checked at every call.
+jaxtyping.install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beartype.beartype")
+SHAPES_CHECKED_IN = {"attention", "kernels", "laws", "learn", "nn"}
+"""folders of tests; in the others, which train whole runs, the checks would take 40 % of the time"""
 # For detailed messages of failed assertions in shared code too.
 pytest.register_assert_rewrite("support")
 
@@ -46,6 +48,12 @@ def pytest_collection_finish() -> None:
     """What was imported until here stays: the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    jaxtyping.config.update("jaxtyping_disable", folder not in SHAPES_CHECKED_IN)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,7 +27,7 @@ from attnlab.tasks.scan.splits import Split, drawing, file_path
 from attnlab.tasks.scan.task import Scan, parse_pairs
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "scan" / "SCAN"
-PAIRS = list(all_pairs())
+PAIRS = all_pairs()
 CUTS = {  # train, IID, OOD pairs at each cutoff of Csordas et al. 2021
     22: (15292, 1698, 3920),
     24: (15594, 1732, 3584),

@@ -5,20 +5,25 @@ language models balance the recall-throughput tradeoff", section 4).
 
 with queries and keys of a narrow width K. The weights are products of 1 + K + K (K + 1) / 2 features: 1, the columns
 x_a, the squares x_a^2 / sqrt 2, and the products x_a x_b of two columns (the published code keeps both x_a x_b and
-x_b x_a, so its state is larger). Cost O(N K^2 C). Supports bidirectional, causal (in chunks), cross and step (running
-sums). No rotary positions: these features are no pairs of columns. The sliding window that the paper puts in other
-layers is a layer group of another attention.
+x_b x_a, so its state is larger). Within a chunk of the causal form the weights are computed from s. Cost O(N K^2 C).
+Supports bidirectional, causal (in chunks), cross and step (running sums). No rotary positions: these features are no
+pairs of columns. The sliding window that the paper puts in other layers is a layer group of another attention.
 """
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions
-from attnlab.attention.core.tensor_types import Queries
+from attnlab.attention.core.linear_sums import chunks
+from attnlab.attention.core.mask_forms import factors_of, zero_at_padding
+from attnlab.attention.core.tensor_types import KeyMask, Queries, SelfKeys
 from attnlab.config.schema import Count, NonNegative
+from attnlab.kernels.direct_function import DirectFunction, result_of
 
 
 class BasedAttention(FeatureMapAttention):
@@ -46,6 +51,86 @@ class BasedAttention(FeatureMapAttention):
         super().__init__(d_model, n_heads, key_width=key_width, n_features=n_features, scale=scale, eps=eps, **options)
 
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
-        # Slices: the gradient of an index is slow.
-        products = [q[..., a : a + 1] * q[..., a + 1 :] for a in range(self.key_width - 1)]
-        return torch.cat((torch.ones_like(q[..., :1]), q, q.square() * 0.5**0.5, *products), dim=-1)
+        features: Tensor = result_of(_TaylorFeatures, q)
+        return features
+
+    def chunk_scores(self, q: Queries, k: SelfKeys, mask: KeyMask | None) -> Float[Tensor, "B H T L L"] | None:
+        """From the columns of queries and keys, a ninth of the features; not where features are normalised."""
+        if not self.norm_first and self.q_norm.kind != "none":
+            return None
+        q, k = self.q_norm(q * self.scale), zero_at_padding(self.k_norm(k), mask)
+        size = min(self.chunk_size, q.shape[2])
+        real = k.new_ones(()) if mask is None else chunks(factors_of(mask, k.dtype), size).transpose(-1, -2)
+        scores: Tensor = result_of(_TaylorScores, chunks(q, size), chunks(k, size), real)[0]
+        return scores
+
+
+class _TaylorFeatures(DirectFunction):
+    """1, the columns x [..., K], and products of two columns: of each with the one n places later, around the end, for
+    n = 0 (squares) to K / 2. So products are made K at a time."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        width = x.shape[-1]
+        half, places = width // 2, (width + 1) // 2
+        features = x.new_empty(*x.shape[:-1], 1 + width + width * (width + 1) // 2)
+        # Slices: in a compiled step autograd forbids changes of the parts of a split.
+        features[..., 0] = 1.0
+        features[..., 1 : 1 + width] = x
+        later = torch.cat((x, x[..., : places - 1]), dim=-1).unfold(-1, width, 1)
+        products = features[..., 1 + width : 1 + width + places * width].unflatten(-1, (places, width))
+        products.copy_(later).mul_(x[..., None, :])
+        products[..., 0, :].mul_(0.5**0.5)
+        if width % 2 == 0:
+            features[..., -half:] = x[..., :half] * x[..., half:]
+        return features
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        width = x.shape[-1]
+        half, places = width // 2, (width + 1) // 2
+        products = grad[..., 1 + width : 1 + width + places * width].unflatten(-1, (places, width))
+        squares, *pairs = products.unbind(-2)
+        twice = torch.cat((x, x[..., : places - 1]), dim=-1)
+        total = torch.addcmul(grad[..., 1 : 1 + width], squares, x, value=2**0.5)
+        # and of the first columns again, where products go around the end
+        total = F.pad(total, (0, places - 1))
+        for n, pair in enumerate(pairs, start=1):
+            total[..., :width].addcmul_(pair, twice[..., n : n + width])
+            total[..., n : n + width].addcmul_(pair, x)
+        total[..., : places - 1].add_(total[..., width:])
+        if width % 2 == 0:
+            total[..., :half].addcmul_(grad[..., -half:], x[..., half:])
+            total[..., half:width].addcmul_(grad[..., -half:], x[..., :half])
+        return total[..., :width]
+
+
+class _TaylorScores(DirectFunction):
+    """1 + s + s^2 / 2 of s = q k^T, 0 above the diagonal; and s + 1, for the gradient.
+
+    `real` is 0 at padded keys, which are zeros, otherwise 1; so their scores are 0.
+    """
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        more = q @ k.transpose(-1, -2) + 1.0
+        # (s + 1)^2 / 2 + 1 / 2
+        return torch.addcmul(real - 0.5, more, more, value=0.5).tril(), more
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs[:2], output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
+        q, k, more = ctx.saved_tensors
+        grad = (grad * more).tril_()
+        return grad @ k, grad.transpose(-1, -2) @ q, None

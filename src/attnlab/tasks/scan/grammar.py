@@ -1,6 +1,7 @@
 """SCAN's grammar: words, all commands, and their actions (Lake & Baroni 2018, figures 6 and 7)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from itertools import product
 
 from attnlab.data.vocabulary import Vocabulary
@@ -54,14 +55,12 @@ def _directed(words: Sequence[str]) -> list[str]:
     raise ValueError(f"{' '.join(words)!r} is no phrase of the grammar")
 
 
-def all_pairs() -> Iterator[Pair]:
+@cache
+def all_pairs() -> tuple[Pair, ...]:
     """Every command of the grammar with its actions, in a fixed order: single phrases, then pairs of phrases."""
     directed = [[verb] for verb in VERBS]
     for verb, manner, side in product((*VERBS, "turn"), ([], ["opposite"], ["around"]), SIDES):
         directed.append([verb, *manner, side])
     phrases = [phrase + times for phrase, times in product(directed, ([], ["twice"], ["thrice"]))]
-    for phrase in phrases:
-        yield phrase, interpret(phrase)
-    for first, joint, second in product(phrases, ("and", "after"), phrases):
-        command = [*first, joint, *second]
-        yield command, interpret(command)
+    pairs = ([*first, joint, *second] for first, joint, second in product(phrases, ("and", "after"), phrases))
+    return tuple((command, interpret(command)) for command in (*phrases, *pairs))

@@ -124,7 +124,7 @@ class Scan(SequenceTask):
         return np.array([command in few for command in commands])
 
     def _cut(self) -> dict[str, list[Pair]]:
-        pairs = list(all_pairs())
+        pairs = all_pairs()
         short = [pair for pair in pairs if len(pair[1]) <= self.length_cutoff]
         # the published code rounds (1 - 0.9) n down in floating point: a tenth, or one less if n is a multiple of ten
         n_iid = max(1, (len(short) - 1) // 10)
