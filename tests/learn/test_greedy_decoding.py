@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from support.gpu import requires_gpu
-from support.model_cases import SPECS, distinct_for, network_of
+from support.model_cases import SPECS, network_of, one_of_each_mechanism
 from support.tensors import masks
 from torch import Tensor, nn
 
@@ -57,7 +57,7 @@ def lengths_over_seeds(model: str, *seeds: int) -> set[int]:
     return seen
 
 
-@pytest.mark.parametrize("model", distinct_for("scan"))
+@pytest.mark.parametrize("model", one_of_each_mechanism("scan"))
 def test_greedy_equals_the_naive_loop(model: str) -> None:
     lengths_over_seeds(model, 2)
 

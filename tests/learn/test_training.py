@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 import pytorch_lightning as pl
 import torch
+from support.composed_configs import composed
 from support.model_cases import MODELS, SPECS, backbone_of, distinct_for, model_of, models_for, one_of_each_mechanism
 from support.small_runs import BRIEF_SCAN, SMALL_CLEVR, config_of, run_job
 
@@ -59,10 +60,10 @@ def test_every_pair_trains_and_is_evaluated(task: str, model: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("task", SMALL)
-def test_a_pair_that_cannot_be_is_refused_with_what_can(task: str, tmp_path: Path) -> None:
+def test_a_pair_that_cannot_be_is_refused_with_what_can(task: str) -> None:
     """One problem for every slot without its form; each names models that have it."""
     for model in sorted(set(MODELS) - set(models_for(task))):
-        messages = check_config(config_of(tmp_path, *SMALL[task], f"model={model}"))
+        messages = check_config(composed(model, task))
         assert messages
         for problem in messages:
             assert "form" in problem

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from support.official_layout_converters import pcfg
 from support.real_data import real_data
+from support.slow_cases import slow_except
 from support.small_runs import ROOT, environment, jobs_of, run_command, run_job, settings
 from support.tiny_data import TINY, trained
 
@@ -117,10 +118,7 @@ def one_seed(line: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        pytest.param(line, marks=[] if line == TRAIN[0] or "<run folder>" in line else [pytest.mark.slow])
-        for line in FIRST
-    ],
+    slow_except(FIRST, {line for line in FIRST if line == TRAIN[0] or "<run folder>" in line}),
 )
 def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
     """The first as a command, the others as the jobs that it would run: Python starts slowly.

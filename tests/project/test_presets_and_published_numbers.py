@@ -13,6 +13,7 @@ import pytest
 import yaml
 from support.preset_costs import HEADINGS, headings
 from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
+from support.slow_cases import slow_except
 from support.small_runs import ROOT
 
 from attnlab.config.command_line.words import read_override
@@ -185,7 +186,7 @@ def test_all_of_its_sweep_is_checked(name: str) -> None:
 
 
 @pytest.mark.xdist_group("presets")
-@pytest.mark.parametrize("name", [pytest.param(p, marks=[pytest.mark.slow] * (p not in FIRST)) for p in PRESETS])
+@pytest.mark.parametrize("name", slow_except(PRESETS, FIRST))
 def test_a_report_is_made_of_its_jobs(name: str) -> None:
     """The command passes the check; rows, columns, averages, figures and published cells belong to its jobs."""
     assert first_job(name).report["title"]

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from support.slow_cases import slow_except
 from support.small_runs import SMALL_SCAN
 from support.written_runs import IID, OOD, a_run
 
@@ -237,7 +238,7 @@ def test_errors_are_divided_into_wrong_ends_and_wrong_content(
     assert [item.get_text() for item in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, set(KINDS) - {"iid_ood"}))
 def test_no_text_covers_another_one(
     kind: TableFigure, make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
 ) -> None:

@@ -1,7 +1,8 @@
-"""Compiles the networks of all models on one task; run by test_laws_compile.py in a separate process.
+"""Compiles networks; run by test_laws_compile.py in a separate process.
 
 There the shape checks of tests/conftest.py are not installed: torch.compile cannot trace through them, and nobody but
-the tests runs with them. Prints one line a network: its model and positions, then "ok" or what went wrong.
+the tests runs with them. Arguments are `task:model`, with decoder_only as the task of SCAN with one decoder. Prints one
+line a network: its argument and positions, then "ok" or what went wrong.
 """
 
 import sys
@@ -33,22 +34,23 @@ def compiled_problem(network: nn.Module, inputs: tuple[Tensor, ...]) -> str:
     return "ok"
 
 
-def main(task: str, models: list[str]) -> None:
+def main(names: list[str]) -> None:
     torch.set_num_threads(1)
-    for model in models:
+    for name in names:
+        task, model = name.split(":")
         # One layer of each group: more of them only take longer to trace.
         groups = model_of(model).encoder
         if task == "decoder_only":
             both = all(signature_of(group.attention).can("supports_bidirectional") for group in groups)
             wiring = {"architecture": "decoder_only", "prefix": "bidirectional" if both else "causal"}
             network = network_of(model, "scan", n_layers=len(groups), **wiring)
-            print(model, "decoder_only", compiled_problem(network, arguments("scan")), flush=True)
+            print(name, compiled_problem(network, arguments("scan")), flush=True)
             continue
         schemes = positions_of(model) if task == "scan" else ["sinusoidal"]
         for positions in schemes if len(schemes) == 1 else set(schemes) - {"none"}:
             network = network_of(model, task, positions=positions, n_layers=len(groups))
-            print(model, positions, compiled_problem(network, arguments(task)), flush=True)
+            print(name, positions, compiled_problem(network, arguments(task)), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1:])

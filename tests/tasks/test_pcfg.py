@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.official_layout_converters.pcfg import CLONE, SMALL, write_layout
 from support.real_data import real_data
+from support.slow_cases import slow_except
 
 from attnlab.config.job_config import compose_config
 from attnlab.config.problem import ConfigError
@@ -148,7 +149,7 @@ def test_exceptional_pairs_are_replaced_in_every_choice() -> None:
     assert len(list(exceptions(["reverse", "echo"] * 30))) == 2**8 - 1
 
 
-@pytest.mark.parametrize("split", TESTS)
+@pytest.mark.parametrize("split", slow_except(TESTS, {"iid", "small_10k"}))
 def test_official_splits(split: str, official: Folders) -> None:
     # preparing checks every target of train and test by the interpreter
     prepared = Pcfg(split=split).prepare(official)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.real_data import real_data
+from support.slow_cases import slow_except
 from support.unreachable_addresses import unreachable
 
 from attnlab.data.files.fetch import DataError, Folders
@@ -162,7 +163,7 @@ def test_official_files_are_read_where_they_lie(small: Folders, location: str) -
     assert read_back(Scan(split="simple").prepare(small), "train") == expected
 
 
-@pytest.mark.parametrize("split", ROWS)
+@pytest.mark.parametrize("split", slow_except(ROWS, {"length", "addprim_jump", "template_around_right"}))
 def test_official_splits(split: str, tmp_path: Path) -> None:
     folders = Folders(data=real_data("scan/SCAN.tar.gz").parents[1], cache=tmp_path)
     prepared = Scan(split=split).prepare(folders)
@@ -279,7 +280,9 @@ def draw_files(site: Path, split: str) -> dict[str, Path]:
     return files
 
 
-@pytest.mark.parametrize("split", DRAWN)
+@pytest.mark.parametrize(
+    "split", slow_except(DRAWN, {"simple_p8", "addprim_complex_jump_num1_rep1", "fewshot_num1024_rep5"})
+)
 def test_drawn_splits_are_downloaded_and_counted(split: str, site: Path, tmp_path: Path) -> None:
     draw_files(site, split)
     folders = Folders(data=tmp_path / "data", cache=tmp_path / "cache")
