@@ -161,7 +161,10 @@ def written(out: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("name", "compare", "attentions"),
-    [("scan", None, 3), ("sort_of_clevr", "other seed", 2), pytest.param("wikitext2", None, 2, marks=pytest.mark.slow)],
+    slow_except(
+        [("scan", None, 3), ("sort_of_clevr", "other seed", 2), ("wikitext2", None, 2)],
+        [("sort_of_clevr", "other seed", 2)],
+    ),
 )
 def test_files_of_a_run(runs: dict[str, Path], tmp_path: Path, name: str, compare: str | None, attentions: int) -> None:
     options = DiagnoseOptions(diagnose=runs[name], compare=runs.get(compare), examples=3)
@@ -387,7 +390,8 @@ def test_a_figure_that_fails_costs_one_line(
     assert not list((run_folder(raw) / "figures").glob("step?"))
 
 
-@pytest.mark.parametrize("runs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [1, 2])
 def test_pictures_of_many_layers_and_heads_fit_a_screen(runs: int) -> None:
     """Six layers of an encoder and a decoder with eight heads; no map covers another one."""
     names = [f"encoder.layers.{i}.attention" for i in range(6)]

@@ -156,6 +156,7 @@ def test_half_precision_attends_in_float32(dtype: torch.dtype) -> None:
     torch.testing.assert_close(actual.double(), expected, rtol=8e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_compiles_across_chunks() -> None:
     """In a process without shape checks, as in test_laws_compile.py; the networks of the law have one chunk."""
     done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)

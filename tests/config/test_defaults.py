@@ -62,6 +62,7 @@ sys.exit(
 """
 
 
+@pytest.mark.slow
 def test_the_shortest_yamls_go_through_every_command(tmp_path: Path) -> None:
     """A model without `normalization` once had no wandb run, a task without `label` a traceback."""
     for name in ("src", "conf"):
@@ -86,7 +87,7 @@ def test_the_shortest_yamls_go_through_every_command(tmp_path: Path) -> None:
     assert list((runs / "brief/short/default/seed0/evaluations").glob("*.json"))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", slow_except(MODELS, MODELS[::5]))
 def test_a_default_that_is_written_changes_no_folder(model: str) -> None:
     """Every option of every attention; any other value does."""
     raw = compose_with_hydra([])[0] | {"model": plain(merged_yaml("model", model))}

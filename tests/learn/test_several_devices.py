@@ -150,7 +150,8 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, int], None]:
 
 
 @TOGETHER
-@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 0])
 def test_a_stopped_run_ends_as_the_uninterrupted_one(
     rank: int, two: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +198,7 @@ def test_torchrun_begins_again_and_ends_as_the_uninterrupted_run(two: Path, tmp_
     assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), run_folder(raw))
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_may_change(
     tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -11,6 +10,7 @@ import pytorch_lightning as pl
 import torch
 from support.composed_configs import composed
 from support.model_cases import MODELS, SPECS, backbone_of, distinct_for, model_of, models_for, one_of_each_mechanism
+from support.slow_cases import slow_except
 from support.small_runs import BRIEF_SCAN, SMALL_CLEVR, config_of, run_job
 
 from attnlab import load_run
@@ -40,17 +40,20 @@ def losses(folder: Path, *overrides: str) -> list[float]:
     return [value for _, name, value in MetricsFile(run_folder(raw) / "metrics.csv").rows() if name == "train/loss"]
 
 
-def pairs() -> list[Any]:
-    """Every distinct model of both tasks; one of each mechanism is fast on one task, as the laws hold every network."""
-    fast = {model: task for task in reversed(SMALL) for model in one_of_each_mechanism(task)}
-    return [
-        pytest.param(task, model, marks=[] if fast.get(model) == task else [pytest.mark.slow])
-        for task in SMALL
-        for model in dict.fromkeys((*one_of_each_mechanism(task), *distinct_for(task)))
-    ]
+FAST = {
+    *(
+        ("scan", model)
+        for model in ("based", "inline", "linear", "performer", "relative", "transnormer_t1", "universal")
+    ),
+    *(("sort_of_clevr", model) for model in ("flash", "linformer", "long_short", "reformer")),
+}
+"""the laws hold every network"""
+PAIRS = [(task, model) for task in SMALL for model in (*one_of_each_mechanism(task), *distinct_for(task))]
 
 
-@pytest.mark.parametrize(("task", "model"), pairs())
+@pytest.mark.parametrize(
+    ("task", "model"), slow_except(dict.fromkeys(PAIRS), [(task, model) for model, task in FAST.items()])
+)
 def test_every_pair_trains_and_is_evaluated(task: str, model: str, tmp_path: Path) -> None:
     short = (*SMALL[task], f"model={model}", "train.max_steps=2")
     assert len(losses(tmp_path, *short)) == 2

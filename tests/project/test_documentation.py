@@ -189,6 +189,7 @@ def test_evaluate_commands_run(scan_run: Path) -> None:
         assert evaluate_main(arguments) == 0
 
 
+@pytest.mark.slow
 def test_report_commands_run(tmp_path: Path, tiny_data: Path) -> None:
     for job in jobs_of(smoke(f"python train.py experiment={TABLES[0]}", tmp_path, tiny_data)):
         assert run_job(job, quiet=True) == 0

@@ -131,6 +131,7 @@ def test_all_laws_of_the_examples(clone: Path, model: str, laws: str) -> None:
     assert "passed" in out and "skipped" not in out
 
 
+@pytest.mark.slow
 def test_a_package_outside_the_repository(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     shell("A package of your own", tmp_path)

@@ -110,6 +110,7 @@ def assert_stopped(folder: Path, errors: str, signum: int) -> None:
     assert not (folder / "result.json").exists()
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_starts_no_further_job(tmp_path: Path) -> None:
     """The run that gets the signal, without workers, is saved as one run alone is."""
     overrides = (*BRIEF_SCAN, *MANY, "model=linear", "trainer.workers=0")

@@ -12,6 +12,7 @@ import torch
 from support.official_layout_converters import mathematics, pcfg
 from support.preset_files import presets_with_reports, text_of
 from support.real_data import real_data
+from support.slow_cases import slow_except
 from support.tiny_data import TINY, raw_of
 
 from attnlab.config.job_config import compose_config
@@ -224,7 +225,7 @@ def with_success() -> list[str]:
 
 
 @pytest.mark.xdist_group("shortcuts")
-@pytest.mark.parametrize("name", with_success())
+@pytest.mark.parametrize("name", slow_except(with_success(), [name for name in with_success() if "/table" in name]))
 def test_no_shipped_threshold_is_reached_by_a_shortcut(name: str, official: Folders) -> None:
     report = text_of(name)["report"]
     success, column = build(Success, report["success"]), report["columns"][report["success"]["column"]]
