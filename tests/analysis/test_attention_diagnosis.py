@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.slow_cases import slow_except
 from support.small_runs import SMALL_CLEVR, SMALL_SCAN, config_of, run_job
 from support.tiny_data import trained
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from support.composed_configs import MODELS, composed
+from support.slow_cases import slow_except
 from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
 from support.written_runs import forget_identity
 

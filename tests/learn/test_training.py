@@ -40,20 +40,15 @@ def losses(folder: Path, *overrides: str) -> list[float]:
     return [value for _, name, value in MetricsFile(run_folder(raw) / "metrics.csv").rows() if name == "train/loss"]
 
 
-FAST = {
-    *(
-        ("scan", model)
-        for model in ("based", "inline", "linear", "performer", "relative", "transnormer_t1", "universal")
-    ),
+FAST = [
+    *(("scan", model) for model in ("based", "linear", "performer", "relative", "transnormer_t1", "universal")),
     *(("sort_of_clevr", model) for model in ("flash", "linformer", "long_short", "reformer")),
-}
+]
 """the laws hold every network"""
 PAIRS = [(task, model) for task in SMALL for model in (*one_of_each_mechanism(task), *distinct_for(task))]
 
 
-@pytest.mark.parametrize(
-    ("task", "model"), slow_except(dict.fromkeys(PAIRS), [(task, model) for model, task in FAST.items()])
-)
+@pytest.mark.parametrize(("task", "model"), slow_except(dict.fromkeys(PAIRS), FAST))
 def test_every_pair_trains_and_is_evaluated(task: str, model: str, tmp_path: Path) -> None:
     short = (*SMALL[task], f"model={model}", "train.max_steps=2")
     assert len(losses(tmp_path, *short)) == 2
