@@ -17,6 +17,7 @@ from attnlab.attention.core import fla_kernels
 from attnlab.attention.core import recurrent_layer as layer
 from attnlab.attention.core import recurrent_sums as core
 from attnlab.attention.core.recurrent_sums import CHUNK, Recurrent, recurrent_step, recurrent_sums
+from attnlab.attention.recurrent import based
 from attnlab.config.schema import Normalization
 
 GOLDEN = {
@@ -70,6 +71,26 @@ def stepwise(read: Recurrent) -> tuple[Tensor, Tensor]:
         row, state = recurrent_step(state, Recurrent(*at))
         out.append(row)
     return torch.cat(out, dim=2), state
+
+
+@pytest.mark.parametrize("key_width", [1, 2, 5])
+@pytest.mark.parametrize("denominator", [True, False])
+def test_based_equals_its_weights_in_segments(
+    key_width: int, denominator: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs and gradients, in segments of two chunks, the last one shorter than a chunk."""
+    monkeypatch.setattr(based, "SEGMENT", 9)
+    normalization = Normalization(kind="l2", placement="before_feature_map", denominator=denominator)
+    attention = mechanisms.BasedAttention(12, 3, key_width=key_width, chunk_size=4, normalization=normalization)
+    shaken(attention.double())
+    x, mask, weights = draw(3, 19, 12).requires_grad_(), masks([19, 6, 1], 19), draw(3, 3, 19, 4)
+    q, (k, v) = attention.queries(x), attention.keys_values(x)
+    results = []
+    for out in (attention.attend(q, k, v, mask, True), attention.weights(q, k, mask, True) @ v):
+        out = out * mask[:, None, :, None]
+        (gradient,) = torch.autograd.grad((out * weights).sum(), x, retain_graph=True)
+        results.append({"out": out, "gradient": gradient})
+    assert_same(*results, tolerance=1e-9)
 
 
 def test_based_and_forgetting_equal_the_published_forms() -> None:

@@ -167,19 +167,11 @@ class FeatureMapAttention(Attention[LinearState]):
         """Features of whole sequences, for maps that need queries and keys together, such as the longer length."""
         return self.query_features(q), self.key_features(k, mask)
 
-    def chunk_scores(self, q: Queries, k: Keys, mask: KeyMask | None) -> Float[Tensor, "B H T L L"] | None:
-        """Products of features within the chunks of the causal form, 0 above the diagonal and at padded keys; None =
-        from the features, which is the default."""
-        return None
-
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            sums = bidirectional_sums
-            if causal:
-                scores = self.chunk_scores(q, k, mask)
-                sums = partial(causal_sums, chunk_size=self.chunk_size, scores=scores)
             q, k = self.features(q, k, mask, causal)
+            sums = partial(causal_sums, chunk_size=self.chunk_size) if causal else bidirectional_sums
             if self.positions is None:
                 out, total = sums(q, k, v, total=self.denominator)
             else:

