@@ -170,15 +170,18 @@ class FeatureMapAttention(Attention[LinearState]):
     def attend(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         dtype = v.dtype
         with full_precision(q, k, v) as (q, k, v):
-            q, k = self.features(q, k, mask, causal)
-            sums = partial(causal_sums, chunk_size=self.chunk_size) if causal else bidirectional_sums
-            if self.positions is None:
-                out, total = sums(q, k, v, total=self.denominator)
-            else:
-                out, _ = sums(self.positions.queries(q), self.positions.keys(k), v, total=False)
-                total = sums_of_weights(q, k, causal) if self.denominator else None
-            out = out if total is None else out * self.divisor(total, q).reciprocal()
-            return self.cast_output(out, dtype)
+            return self.cast_output(self.weighted_values(q, k, v, mask, causal), dtype)
+
+    def weighted_values(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
+        """`attend` in full precision; a faster form of the same weights replaces this method."""
+        q, k = self.features(q, k, mask, causal)
+        sums = partial(causal_sums, chunk_size=self.chunk_size) if causal else bidirectional_sums
+        if self.positions is None:
+            out, total = sums(q, k, v, total=self.denominator)
+        else:
+            out, _ = sums(self.positions.queries(q), self.positions.keys(k), v, total=False)
+            total = sums_of_weights(q, k, causal) if self.denominator else None
+        return out if total is None else out * self.divisor(total, q).reciprocal()
 
     def weights(
         self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool, score_hook: ScoreHook | None = None
