@@ -21,9 +21,10 @@ import attnlab
 from attnlab.config.conf_files import group_choices
 from attnlab.config.problem import ConfigError
 from attnlab.config.sweep import check_command
+from attnlab.config.targets import read_signature
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.launch.train_cli import planned_commands
-from attnlab.nn.mechanism_table import MARKS, tables
+from attnlab.nn.mechanism_table import MARKS, mechanisms, tables
 from attnlab.report.cli import report_main
 
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", *(f"docs/{f.name}" for f in ROOT.glob("docs/*.md")))}
@@ -262,6 +263,11 @@ def test_the_tables_of_mechanisms_are_the_present_ones() -> None:
     )
     models = {name for line in written for name in re.findall(r"`([a-z0-9_]+)`", line.split(" | ")[1])}
     assert f" {len(models & set(group_choices()['model']))} models " in PAGES["README.md"]
+
+
+def test_the_check_of_a_command_knows_every_form_in_the_table() -> None:
+    """A class that inherits the steps of another `attend` has none for the check."""
+    assert not {path: lost for path in mechanisms() if (lost := read_signature(path).unsupported)}
 
 
 def test_every_file_that_the_architecture_page_names_exists() -> None:
