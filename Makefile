@@ -24,7 +24,7 @@ $(DONE): pyproject.toml requirements/constraints.txt
 train: setup  ## the quick main job on the CPU, under 5 minutes: SCAN, Linear Transformer with L2 norm and ortho loss
 	$(RUN) train.py experiment=quickstart $(ARGS)
 
-test: setup  ## the tests, about 8 minutes on two cores
+test: setup  ## the tests, 8 to 11 minutes on two busy cores
 	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: setup  ## also the slow ones, about 30 minutes on two cores: long sequences, compiled steps, Slurm if installed
