@@ -53,7 +53,7 @@ PAIRS = (
     ("attnlab transnormer_t2, group 1", "softmax, fused, blocks by an N x N mask"),
     ("attnlab transnormer_t2, group 2", BASELINE),
     *(
-        (f"attnlab {name}", "attnlab linear")
+        pair
         for name in (
             "retention",
             "scalar_gated_linear",
@@ -63,6 +63,7 @@ PAIRS = (
             "channel_gated_delta_rule",
             "based",
         )
+        for pair in ((f"attnlab {name}", "attnlab linear"), (f"attnlab {name}, fast", f"attnlab {name}"))
     ),
 )
 STEPS = 128

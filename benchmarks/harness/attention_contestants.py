@@ -13,7 +13,7 @@ from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
 from attnlab.config.validation.type_check import build
 from attnlab.nn.network_parts import make_attention
-from benchmarks.harness.attention_baselines import Form, baselines
+from benchmarks.harness.attention_baselines import FLA, Form, baselines
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,15 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
         groups = model.decoder if causal else model.encoder
         for number, group in enumerate(groups, start=1):
             relative = backbone.positions == "relative"
-            same = json.dumps([group.attention, dataclasses.asdict(model.normalization), relative])
             label = name if len(groups) == 1 else f"{name}, group {number}"
-            if same not in collected:
-                made = make_attention(group.attention, "encoder", backbone, model, longest)
-                collected[same] = (label, made.to(shape.device).eval())
+            forms = {label: group.attention}
+            if FLA and shape.device.type == "cuda" and "fast" in group.attention:
+                forms[f"{label}, fast"] = group.attention | {"fast": True}
+            for form, attention in forms.items():
+                same = json.dumps([attention, dataclasses.asdict(model.normalization), relative])
+                if same not in collected:
+                    made = make_attention(attention, "encoder", backbone, model, longest)
+                    collected[same] = (form, made.to(shape.device).eval())
     return dict(collected.values())
 
 

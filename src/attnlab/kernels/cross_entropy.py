@@ -107,7 +107,7 @@ def _add_gradients(
 
 
 # Counting the scored positions waits for the GPU, which is not allowed inside a CUDA graph; torch 2.6 lacks the tag.
-_TAGS: dict[str, Any] = {"tags": torch.Tag.cudagraph_unsafe} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
+_TAGS: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if hasattr(torch.Tag, "cudagraph_unsafe") else {}
 scored_losses = torch.library.custom_op(
     "attnlab::scored_losses", sum_in_chunks, mutates_args=(), schema=_SCHEMA, **_TAGS
 )
