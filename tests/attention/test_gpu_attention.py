@@ -3,6 +3,7 @@
 Stand-ins on the CPU: test_determinism.py, test_fused_attention.py, test_run_messages.py.
 """
 
+import importlib
 import math
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -104,8 +105,10 @@ def test_a_batch_beyond_the_limit_of_a_kernel(dtype: torch.dtype, gpu: torch.dev
 def test_without_the_fused_form_parameters_are_updated_together(
     gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together, called = torch.optim.adam._multi_tensor_adam, []
-    monkeypatch.setattr(torch.optim.adam, "_multi_tensor_adam", lambda *a, **k: called.append(1) or together(*a, **k))
+    # by its name: torch deletes the module from its package
+    adam, called = importlib.import_module("torch.optim.adam"), []
+    together = adam._multi_tensor_adam
+    monkeypatch.setattr(adam, "_multi_tensor_adam", lambda *a, **k: called.append(1) or together(*a, **k))
     weights = [nn.Parameter(torch.ones(3, device=gpu)) for _ in range(2)]
     for weight in weights:
         weight.grad = torch.ones_like(weight)

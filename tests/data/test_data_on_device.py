@@ -16,6 +16,7 @@ from attnlab.data.batch import Batch
 from attnlab.data.examples import Examples, SequencePairs, held_bytes, resident
 from attnlab.data.length_padding import LengthBuckets
 from attnlab.data.ragged_arrays import Ragged
+from attnlab.learn.devices import memory_use
 from attnlab.run.build_runtime import place_data, prepare
 from attnlab.run.run_folder import MetricsFile
 from attnlab.tasks.base import Prepared, make_task
@@ -103,7 +104,7 @@ def test_mapped_files_are_not_read_to_be_measured(monkeypatch: pytest.MonkeyPatc
     ready = Prepared(spec=None, subsets={"train": examples})
     assert place_data(ready, torch.device("cpu"), "auto") is ready
     gpu, free = torch.device("cuda", 0), 100
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 10**9))
+    monkeypatch.setattr(memory_use, "free_memory_bytes", lambda device: free)
     assert place_data(ready, gpu, "auto").subsets["train"].store is not None
     assert place_data(ready, gpu, False) is ready
     free = 95
