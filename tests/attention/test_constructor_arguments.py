@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlab import attention
-from attnlab.attention import LinearAttention, Performer, SoftmaxAttention
+from attnlab.attention import GatedDeltaRule, LinearAttention, Performer, SoftmaxAttention
 from attnlab.attention.core.padding import queries_and_source, without_padding
 from attnlab.config.schema import Count, Normalization
 
@@ -65,6 +65,20 @@ def test_wrong_inputs_are_named(inputs: tuple[torch.Tensor, ...], message: str) 
     x, *memory = inputs
     with pytest.raises(ValueError, match=f"^{message}"):
         queries_and_source(8, x, next(iter(memory), None), None)
+
+
+def test_wrong_positions_of_a_step_and_missing_forms_are_named() -> None:
+    attention = LinearAttention(8, 2)
+    for shape in ((2, 5, 8), (3, 1, 8), (2, 1, 4), (2, 8)):
+        with pytest.raises(ValueError, match=r"^x: expected numbers of shape \(2, 1, 8\), found float32 of shape"):
+            attention.step(torch.ones(shape), attention.init_state(2))
+    recurrence, x = GatedDeltaRule(8, 2), torch.ones(2, 5, 8)
+    with pytest.raises(
+        NotImplementedError, match=r"bidirectional=False has no bidirectional form; .* causal=True"
+    ):
+        recurrence(x)
+    with pytest.raises(NotImplementedError, match=r"GatedDeltaRule has no cross form$"):
+        recurrence.init_state(2, x)
 
 
 @pytest.mark.parametrize("mask", [torch.ones(2, 5), torch.ones(2, 4).bool(), torch.ones(5).bool()])

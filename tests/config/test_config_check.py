@@ -237,7 +237,8 @@ WRONG = {
     ],
     "model=flash backbone.architecture=decoder_only backbone.prefix=bidi": ["nearest: bidirectional"],
     "model=threshold_relative backbone.architecture=decoder_only backbone.prefix=bidirectional": [
-        "has no bidirectional form, which a task of kind encoder_decoder needs there unless backbone.prefix=causal"
+        "model.encoder.0.attention=ThresholdRelativeAttention: has no bidirectional form, which a task of kind "
+        "encoder_decoder needs in its one decoder unless backbone.prefix=causal"
     ],
     "backbone.prefix=bidirectional": ["sees all of the input anyway; write backbone.architecture=decoder_only"],
     "backbone.architecture=decoder_only backbone.n_decoder_layers=2": ["no second stack; write null"],

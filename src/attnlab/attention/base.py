@@ -25,7 +25,12 @@ from torch import Tensor, nn
 
 from attnlab.attention.core.constructor_arguments import check_when_made
 from attnlab.attention.core.orthogonality_loss import loss_of_finite_values
-from attnlab.attention.core.padding import queries_and_source, without_padding
+from attnlab.attention.core.padding import (
+    queries_and_source,
+    with_checked_memory,
+    with_checked_position,
+    without_padding,
+)
 from attnlab.attention.core.projected_heads import heads_of, projected_heads
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, ScoreHook, Values
 from attnlab.attention.positions.base import InScores, Positions
@@ -134,6 +139,9 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         super().__init_subclass__()
         cls.cross_equals_self = vars(cls).get("cross_equals_self", False)
         check_when_made(cls)
+        for name, checked in (("step", with_checked_position), ("init_state", with_checked_memory)):
+            if name in vars(cls):
+                setattr(cls, name, checked(vars(cls)[name]))
 
     def __init__(
         self,
@@ -199,8 +207,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         """
         form = "cross" if memory is not None else "causal" if causal else "bidirectional"
         for needed in (form,) if prefix_mask is None else (form, "bidirectional"):
-            if not getattr(self, f"supports_{needed}"):
-                raise NotImplementedError(f"{type(self).__name__} has no {needed} form")
+            self.require_form(needed)
         x, source = queries_and_source(self.d_model, x, memory, mask)
         q, k, v = self.queries_keys_values(x, source)
         out = self.attend(q, k, v, mask, causal)
@@ -212,6 +219,26 @@ class Attention(nn.Module, ABC, Generic[StateT]):
             return self.project_output(out, x), x.new_zeros(())
         options = self.ortho_form, self.ortho_values
         return self.project_output(out, x), loss_of_finite_values(self.value_heads(v), mask, *options)
+
+    def require_form(self, form: str) -> None:
+        """Checks that a form exists: bidirectional, causal, cross, step.
+
+        Raises:
+            NotImplementedError: it does not. Named: the option that excludes it, and the call in the other direction.
+        """
+        if getattr(self, f"supports_{form}"):
+            return
+        excluding = [
+            f"{option}={value}"
+            for option, values in self.limits.items()
+            for value, forms in values.items()
+            if f"supports_{form}" in forms
+        ]
+        name = type(self).__name__ + f" with {' or '.join(excluding)}" * bool(excluding)
+        other = {"bidirectional": "causal", "causal": "bidirectional"}.get(form)
+        has_other = other is not None and getattr(self, f"supports_{other}")
+        advice = f"; call it with causal={other == 'causal'}" if has_other else ""
+        raise NotImplementedError(f"{name} has no {form} form{advice}")
 
     def _with_prefix(
         self, out: Tensor, q: Tensor, k: Tensor, v: Tensor, prefix_mask: Bool[Tensor, "B P"]

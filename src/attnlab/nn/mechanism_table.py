@@ -153,5 +153,7 @@ def with_tables(page: str) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("python -m attnlab.nn.mechanism_table docs/models.md: expected one file, a page with the two marks")
     file = Path(sys.argv[1])
     file.write_text(with_tables(file.read_text()))

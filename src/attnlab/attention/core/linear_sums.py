@@ -5,6 +5,8 @@
 Cost O(N F D). The causal form works in chunks: a full matrix within a chunk, running sums before it.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -43,16 +45,38 @@ def bidirectional_sums(
 
 
 def causal_sums(
-    q: Float[Tensor, "B H N F"], k: Float[Tensor, "B H N F"], v: SelfValues, *, chunk_size: int, total: bool
+    q: Float[Tensor, "B H N K"],
+    k: Float[Tensor, "B H N K"],
+    v: SelfValues,
+    *,
+    chunk_size: int,
+    total: bool,
+    features: Callable[[Tensor], Tensor] | None = None,
+    scores: Callable[[Tensor, Tensor], Tensor] | None = None,
+    segment: int | None = None,
 ) -> tuple[Attended, Float[Tensor, "B H N 1"] | None]:
-    """Query i against keys up to i, in chunks of `chunk_size` positions; `total` as in `bidirectional_sums`."""
+    """Query i against keys up to i, in chunks of `chunk_size` positions; `total` as in `bidirectional_sums`.
+
+    Args:
+        features, scores: phi, and the products phi(q_i) . phi(k_j) of a chunk, 0 above the diagonal, where something is
+            faster than products of features; None: q and k are features.
+        segment: positions, in whole chunks, whose features are made at once, so that they are still in the processor's
+            cache where they are read; None: all.
+    """
     # In place where no gradient needs the former values: with long sequences memory traffic takes most of the time.
-    length = q.shape[2]
+    length, scores = q.shape[2], scores or _causal_scores
     if length <= chunk_size:
-        scores = _causal_scores(q, k)
-        return scores @ v, scores.sum(-1, keepdim=True) if total else None
-    q, k, v = (chunks(x, chunk_size) for x in (q, k, with_ones(v) if total else v))
-    out = (q @ sums_before(key_value_sum(k, v))).add_(_causal_scores(q, k) @ v).flatten(2, 3)[:, :, :length]
+        weights = scores(q, k)
+        return weights @ v, weights.sum(-1, keepdim=True) if total else None
+    size, outputs, state = length if segment is None else max(segment // chunk_size, 1) * chunk_size, [], None
+    for parts in zip(*(x.split(size, dim=2) for x in (q, k, with_ones(v) if total else v)), strict=True):
+        part_q, part_k, part_v = (chunks(x, chunk_size) for x in parts)
+        rows, columns = (part_q, part_k) if features is None else (features(part_q), features(part_k))
+        added = key_value_sum(columns, part_v)
+        before = sums_before(added) if state is None else sums_before(added) + state
+        outputs.append((rows @ before).add_(scores(part_q, part_k) @ part_v).flatten(2, 3))
+        state = before[:, :, -1:] + added[:, :, -1:] if size < length else None
+    out = (outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2))[:, :, :length]
     return (out[..., :-1], out[..., -1:]) if total else (out, None)
 
 

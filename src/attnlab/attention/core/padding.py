@@ -1,5 +1,9 @@
 """Checks of the sequences that an attention gets, and zeros at their padding."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -14,18 +18,49 @@ def queries_and_source(d_model: int, x: Tensor, memory: Tensor | None, mask: Ten
     Raises:
         ValueError: another shape, a mask in the place of a memory, or a wrong mask.
     """
-    batch = x.shape[0] if x.ndim == 3 else "batch"
-    for name, tensor in (("x", x), ("memory", memory)):
-        if tensor is None:
-            continue
-        known = tensor.ndim == 3 and tensor.shape[-1] == d_model and tensor.shape[0] == batch
-        if not known or not tensor.is_floating_point():
-            wanted = f"({batch}, positions, {d_model})"
-            shown = f"{_kind(tensor)} of shape {tuple(tensor.shape)}"
-            named = "; a mask is given by its name, mask=..." if tensor.dtype == torch.bool else ""
-            raise ValueError(f"{name}: expected numbers of shape {wanted}, found {shown}{named}")
+    batch = x.shape[0] if x.ndim == 3 else None
+    _require_numbers("x", x, batch, None, d_model)
+    if memory is not None:
+        _require_numbers("memory", memory, batch, None, d_model)
     source = without_padding(x if memory is None else memory, mask)
     return source if memory is None else x, source
+
+
+def with_checked_position(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A `step` of an attention that checks its position (B, 1, E) against the state; wrong shapes are a ValueError."""
+
+    @wraps(step)
+    def checked(self: Any, x: Tensor, state: Any) -> Any:
+        batch = next((len(value) for value in vars(state).values() if isinstance(value, Tensor)), None)
+        _require_numbers("x", x, batch, 1, self.d_model)
+        return step(self, x, state)
+
+    return checked
+
+
+def with_checked_memory(init_state: Callable[..., Any]) -> Callable[..., Any]:
+    """An `init_state` of an attention that refuses a memory without a cross form: a NotImplementedError."""
+
+    @wraps(init_state)
+    def checked(self: Any, batch: int, memory: Tensor | None = None, mask: Tensor | None = None) -> Any:
+        if memory is not None:
+            self.require_form("cross")
+        return init_state(self, batch, memory, mask)
+
+    return checked
+
+
+def _require_numbers(name: str, x: Tensor, batch: int | None, positions: int | None, d_model: int) -> None:
+    wanted = batch, positions, d_model
+    fits = x.ndim == 3 and all(size in (None, there) for size, there in zip(wanted, x.shape, strict=True))
+    if not fits or not x.is_floating_point():
+        sizes = ", ".join(
+            word if size is None else str(size) for size, word in zip(wanted, ("batch", "positions", ""), strict=True)
+        )
+        named = "; a mask is given by its name, mask=..." if x.dtype == torch.bool else ""
+        raise ValueError(
+            f"{name}: expected numbers of shape ({sizes}), found {_kind(x)} of shape {tuple(x.shape)}{named}"
+        )
 
 
 def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -7,8 +7,9 @@ with queries and keys of a narrow width K. The weights are products of 1 + K + K
 x_a, the squares x_a^2 / sqrt 2, and the products x_a x_b of two columns (the published code keeps both x_a x_b and
 x_b x_a, so its state is larger). Within a chunk of the causal form the weights are computed from s, unless features are
 normalised. Cost O(N K^2 C).
-Supports bidirectional, causal (in chunks), cross and step (running sums). No rotary positions: these features are no
-pairs of columns. The sliding window that the paper puts in other layers is a layer group of another attention.
+Supports bidirectional, causal (in chunks), cross and step (running sums). No rotary positions: they turn features, and
+products of turned features are no Taylor series. The sliding window that the paper puts in other layers is a layer
+group of another attention.
 """
 
 from typing import Any, Unpack
@@ -20,15 +21,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions
-from attnlab.attention.core.linear_sums import chunks, key_value_sum, with_ones
+from attnlab.attention.core.linear_sums import causal_sums, with_ones
 from attnlab.attention.core.mask_forms import zero_at_padding
-from attnlab.attention.core.prefix_sums import sums_before
 from attnlab.attention.core.tensor_types import Attended, KeyMask, Keys, Queries, Values
 from attnlab.config.schema import Count, NonNegative
 from attnlab.kernels.direct_function import DirectFunction, result_of
 
 SEGMENT = 512
-"""positions, in whole chunks, whose features are made at once; with gradients 1.4 times as fast as all 4,096 (CPU)"""
+"""positions whose features are made at once; with gradients 1.4 times as fast as all 4,096 at once (CPU)"""
 
 
 class BasedAttention(FeatureMapAttention):
@@ -51,13 +51,11 @@ class BasedAttention(FeatureMapAttention):
         eps: NonNegative = 1e-6,
         **options: Unpack[FeatureMapOptions],
     ) -> None:
-        n_features = 1 + key_width + key_width * (key_width + 1) // 2
-        scale = key_width**-0.5
-        super().__init__(d_model, n_heads, key_width=key_width, n_features=n_features, scale=scale, eps=eps, **options)
+        count, scale = feature_count(key_width), key_width**-0.5
+        super().__init__(d_model, n_heads, key_width=key_width, n_features=count, scale=scale, eps=eps, **options)
 
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:
-        features: Tensor = result_of(_TaylorFeatures, q)
-        return features
+        return features_of(q)
 
     def weighted_values(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         """From s within a chunk, unless features are normalised: then their products are no function of s."""
@@ -65,32 +63,41 @@ class BasedAttention(FeatureMapAttention):
             return super().weighted_values(q, k, v, mask, causal)
         v = zero_at_padding(with_ones(v) if self.denominator else v, mask)
         q, k = self.q_norm(q * self.scale), zero_at_padding(self.k_norm(k), mask)
-        short = q.shape[2] <= self.chunk_size
-        out = result_of(_TaylorScores, q, k)[0] @ v if short else self._causal_sums(q, k, v)
+        out, _ = causal_sums(
+            q, k, v, chunk_size=self.chunk_size, total=False, features=features_of, scores=scores_of, segment=SEGMENT
+        )
         return out[..., :-1] * self.divisor(out[..., -1:], q).reciprocal() if self.denominator else out
 
-    def _causal_sums(self, q: Queries, k: Keys, v: Values) -> Attended:
-        """In segments, so that features are still in the processor's cache where they are read."""
-        segment, outputs, state = max(SEGMENT // self.chunk_size, 1) * self.chunk_size, [], None
-        for parts in zip(*(x.split(segment, dim=2) for x in (q, k, v)), strict=True):
-            part_q, part_k, part_v = (chunks(x, self.chunk_size) for x in parts)
-            added = key_value_sum(result_of(_TaylorFeatures, part_k), part_v)
-            before = sums_before(added) if state is None else sums_before(added) + state
-            scores = result_of(_TaylorScores, part_q, part_k)[0]
-            outputs.append((result_of(_TaylorFeatures, part_q) @ before).add_(scores @ part_v).flatten(2, 3))
-            state = before[:, :, -1:] + added[:, :, -1:]
-        return torch.cat(outputs, dim=2)[:, :, : q.shape[2]]
+
+def feature_count(width: int) -> int:
+    """1, the columns, and the products of two columns, squares included."""
+    return 1 + width + width * (width + 1) // 2
+
+
+def features_of(x: Float[Tensor, "*rest K"]) -> Float[Tensor, "*rest F"]:
+    """The features of `_TaylorFeatures`."""
+    features: Tensor = result_of(_TaylorFeatures, x)
+    return features
+
+
+def scores_of(q: Float[Tensor, "*rest N K"], k: Float[Tensor, "*rest M K"]) -> Float[Tensor, "*rest N M"]:
+    """Products of the features of queries and keys up to the query's, without the features."""
+    scores: Tensor = result_of(_TaylorScores, q, k)[0]
+    return scores
 
 
 class _TaylorFeatures(DirectFunction):
-    """1, the columns x [..., K], and products of two columns: of each with the one n places later, around the end, for
-    n = 0 (squares) to K / 2. So products are made K at a time."""
+    """1, the columns x [..., K], and products of each column with the n-th after it, the first coming after the last, for
+    n = 0 (squares / sqrt 2), 1, ... K / 2.
+
+    So products are made K at a time. With an even K and n = K / 2 each would come twice: the first half is made.
+    """
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
         width = x.shape[-1]
         half, places = width // 2, (width + 1) // 2
-        features = x.new_empty(*x.shape[:-1], 1 + width + width * (width + 1) // 2)
+        features = x.new_empty(*x.shape[:-1], feature_count(width))
         # Slices: in a compiled step autograd forbids changes of the parts of a split.
         features[..., 0] = 1.0
         features[..., 1 : 1 + width] = x
@@ -129,13 +136,13 @@ class _TaylorFeatures(DirectFunction):
 
 
 class _TaylorScores(DirectFunction):
-    """1 + s + s^2 / 2 of s = q k^T, 0 above the diagonal; and s + 1, for the gradient."""
+    """1 + s + s^2 / 2 of s = q k^T, 0 above the diagonal; and its derivative s + 1, which the gradient reads."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        more = q @ k.transpose(-1, -2) + 1.0
+        slope = q @ k.transpose(-1, -2) + 1.0
         # (s + 1)^2 / 2 + 1 / 2
-        return torch.addcmul(more.new_full((), 0.5), more, more, value=0.5).tril(), more
+        return torch.addcmul(slope.new_full((), 0.5), slope, slope, value=0.5).tril(), slope
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
@@ -145,6 +152,6 @@ class _TaylorScores(DirectFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
-        q, k, more = ctx.saved_tensors
-        grad = (grad * more).tril_()
+        q, k, slope = ctx.saved_tensors
+        grad = (grad * slope).tril_()
         return grad @ k, grad.transpose(-1, -2) @ q

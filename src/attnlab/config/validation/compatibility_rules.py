@@ -144,7 +144,9 @@ def _directions(view: View) -> Iterator[Problem]:
         forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
         cost = signature.unsupported.get(lacking[0], "")
         able = models_that_can(view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs))
-        needed = f"which a task of kind {view.kind} needs there{_unless_causal(view)}"
+        alone = view["backbone.architecture"] == "decoder_only" and "encoder" not in view.needs
+        there = "in its one decoder" if alone else "there"
+        needed = f"which a task of kind {view.kind} needs {there}{_unless_causal(view)}"
         yield Problem(key, f"={signature.name}: has no {forms} form{cost}, {needed}; {able}")
 
 

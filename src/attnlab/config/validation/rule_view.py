@@ -84,12 +84,17 @@ class View:
         return load_class(positions_path(self.positions[1]), class_at(POSITIONS_BASE))
 
     def attentions(self, *slots: str) -> Iterator[tuple[str, str, Signature]]:
-        """Key, slot and class of every attention in use, in the given slots or, without any, in all."""
+        """Key, slot and class of every attention in use, in the given slots or, without any, in all.
+
+        A decoder alone that is the encoder's has its keys, which are those that a command sets.
+        """
         model = {slot: self[f"model.{slot}"] for slot in self.needs}
         unused = set(_unused(model))
+        of_encoder = "encoder" not in model and model.get("decoder") == self["model.encoder"]
         for key, slot, node in attention_nodes(model):
             if (not slots or slot in slots) and key not in unused:
-                yield key, slot, signature_of(node)
+                shown = key.replace("model.decoder", "model.encoder", 1) if of_encoder else key
+                yield shown, slot, signature_of(node)
 
 
 def _unused(model: Mapping[str, Any]) -> Iterator[str]:
