@@ -15,11 +15,14 @@ projections a norm of queries and keys (`normalization`) bounds the scores.
 
 `InLine` is this equation. The published module adds a convolution of values over 3 x 3 pixels, one kernel for each
 channel, made by an MLP of each head from the mean token. `LocalInLine` is the module as published for an image of one
-row: the convolution is over a position and its two neighbours. Its causal form is ours: over a position and the two
-before it, with kernels from the mean up to it. Cost O(N D^2) more, and 3 E numbers more in the state. It has no
-cross-attention, since the positions of a memory are not next to a query's, and its `weights` are without the
-convolution, which no matrix of one head can hold. The paper's text beyond the abstract could not be read: equation and
-convolution are from its code (LeapLabTHU/InLine) and its README.
+row:
+
+    LocalInLine out_i = sum_j w_ij v_j + r_1 v_(i-1) + r_2 v_i + r_3 v_(i+1),   r = MLP(mean over positions), by channel
+
+Its causal form is ours: over a position and the two before it, with kernels from the mean up to it. Cost O(N D^2) more,
+and 3 E numbers more in the state. It has no cross-attention, since the positions of a memory are not next to a query's,
+and its `weights` are without the convolution, which no matrix of one head can hold. The paper's text beyond the
+abstract could not be read: equation and convolution are from its code (LeapLabTHU/InLine) and its README.
 """
 
 from dataclasses import dataclass, replace

@@ -6,9 +6,9 @@ section 3): each head attends, in one softmax, to a window around the query and 
 
 with LN_l and LN_g layer norms over the full width, each shared by keys and values (DualLN). Windows are
 segments of w queries that also see w/2 keys on either side (bidirectional), or the last w keys (causal). In the causal
-form every segment of S positions has r means, which later segments see. Cost O(N (w + r) E) and, causal,
-O(N (w + N r / S) E). Supports bidirectional, causal and step (a cache that grows by r rows every S positions). No
-cross: a window around the query has no meaning on another sequence.
+form every segment of S positions has r means, which later segments see. Cost O(N (w + r) E; causal: N (w + N r / S) E).
+Supports bidirectional, causal and step (a cache that grows by r rows every S positions). No cross: a window around the
+query has no meaning on another sequence.
 
 As the authors' code, with three differences: padding is in no mean and no window here; the backbone's positional
 encoding replaces the relative positions of their language models; and there is no memory of the previous batch. In

@@ -87,8 +87,8 @@ def scores_of(q: Float[Tensor, "*rest N K"], k: Float[Tensor, "*rest M K"]) -> F
 
 
 class _TaylorFeatures(DirectFunction):
-    """1, the columns x [..., K], and products of each column with the n-th after it, the first coming after the last, for
-    n = 0 (squares / sqrt 2), 1, ... K / 2.
+    """1, the columns x [..., K], and products of each column with the n-th after it, for n = 0 (squares / sqrt 2) to
+    K / 2; after the last column comes the first.
 
     So products are made K at a time. With an even K and n = K / 2 each would come twice: the first half is made.
     """
