@@ -15,7 +15,7 @@ import pytest
 jaxtyping.install_import_hook(["attnlab.attention", "attnlab.nn", "attnlab.learn"], "beartype.beartype")
 SHAPES_CHECKED_IN = {"attention", "kernels", "laws", "learn", "nn"}
 """folders of tests; in the others, which train whole runs, the checks would take 40 % of the time"""
-SHAPES_CHECKED_ELSEWHERE = {"test_laws_finite.py", "test_training.py", "test_greedy_decoding.py"}
+SHAPES_UNCHECKED = {"test_laws_finite.py", "test_training.py", "test_greedy_decoding.py"}
 """files there that repeat the calls of others; the checks would take 20 to 40 % of their time"""
 # For detailed messages of failed assertions in shared code too.
 pytest.register_assert_rewrite("support")
@@ -55,7 +55,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    checked = folder in SHAPES_CHECKED_IN and item.path.name not in SHAPES_CHECKED_ELSEWHERE
+    checked = folder in SHAPES_CHECKED_IN and item.path.name not in SHAPES_UNCHECKED
     jaxtyping.config.update("jaxtyping_disable", not checked)
 
 
