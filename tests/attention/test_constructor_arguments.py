@@ -73,9 +73,7 @@ def test_wrong_positions_of_a_step_and_missing_forms_are_named() -> None:
         with pytest.raises(ValueError, match=r"^x: expected numbers of shape \(2, 1, 8\), found float32 of shape"):
             attention.step(torch.ones(shape), attention.init_state(2))
     recurrence, x = GatedDeltaRule(8, 2), torch.ones(2, 5, 8)
-    with pytest.raises(
-        NotImplementedError, match=r"bidirectional=False has no bidirectional form; .* causal=True"
-    ):
+    with pytest.raises(NotImplementedError, match=r"bidirectional=False has no bidirectional form; .* causal=True"):
         recurrence(x)
     with pytest.raises(NotImplementedError, match=r"GatedDeltaRule has no cross form$"):
         recurrence.init_state(2, x)

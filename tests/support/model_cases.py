@@ -106,9 +106,13 @@ def distinct_for(task: str) -> list[str]:
 @cache
 def causal_models() -> list[str]:
     """The models that can do a sequence-to-sequence task only as one decoder."""
-    alone = {name: composed(name, "scan") for name in MODELS if name not in models_for("scan")}
-    wiring = {"architecture": "decoder_only"}
-    return [name for name, raw in alone.items() if not check_config(raw | {"backbone": raw["backbone"] | wiring})]
+    return [name for name in MODELS if name not in models_for("scan") and can_be_one_decoder(name)]
+
+
+def can_be_one_decoder(model: str, prefix: str = "causal") -> bool:
+    """Whether a model can do a sequence-to-sequence task as one decoder."""
+    raw = composed(model, "scan")
+    return not check_config(raw | {"backbone": raw["backbone"] | {"architecture": "decoder_only", "prefix": prefix}})
 
 
 @cache
@@ -249,10 +253,10 @@ def every_network() -> Callable:
 
 
 def decoder_only_networks() -> Callable:
-    """Parametrises a test by `network`, which makes a decoder-only network: one mechanism of each core,
-    with each kind of positions, and with both kinds of prefix where the mechanism can."""
-    models = ("vanilla", "linear_l2_ortho", "cosformer", "transnormer_t2", "flash", "long_short", "threshold_relative")
-    models += ("channel_gated_delta_rule",)
+    """Parametrises a test by `network`, which makes a decoder-only network: one mechanism of each core, or the model of
+    `--model`, with each kind of positions, and with both kinds of prefix where the mechanism can."""
+    models = ["vanilla", "linear_l2_ortho", "cosformer", "transnormer_t2", "flash", "long_short", "threshold_relative"]
+    models = [*models, "channel_gated_delta_rule"] if len(MODELS) > 1 else MODELS
     pairs = [(model, "sinusoidal") for model in models] + [("vanilla", "relative"), ("linear_l2_ortho", "rotary")]
     chosen = [
         pytest.param(
@@ -263,8 +267,7 @@ def decoder_only_networks() -> Callable:
         )
         for model, positions in pairs
         for prefix, changes in (("causal", {}), ("bidirectional", {"tied_output": False}))
-        if prefix == "causal" or model not in ("threshold_relative", "channel_gated_delta_rule")
-        if model in MODELS
+        if model in models and can_be_one_decoder(model, prefix)
     ]
     return pytest.mark.parametrize("network", chosen)
 
