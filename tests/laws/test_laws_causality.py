@@ -128,7 +128,9 @@ def test_the_future_changes_nothing_in_a_decoder_only_network(network: Callable[
         assert not torch.equal(changed[:, position + 1 :], logits[:, position + 1 :])
     first = inputs.clone()
     first[:, 0] = (inputs[:, 0] + 1) % 7
-    assert (net(first, input_mask, read, read_mask)[0] != logits).any(-1).all()
+    changed = (net(first, input_mask, read, read_mask)[0] != logits).any(-1)
+    sees_all = all(getattr(part, "causal_reach", None) is None for part in net.modules())
+    assert changed.all() if sees_all else changed[:, 0].any()
 
 
 def numbers_held(state: State) -> int:
