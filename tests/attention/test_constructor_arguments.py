@@ -72,6 +72,10 @@ def test_wrong_positions_of_a_step_and_missing_forms_are_named() -> None:
     for shape in ((2, 5, 8), (3, 1, 8), (2, 1, 4), (2, 8)):
         with pytest.raises(ValueError, match=r"^x: expected numbers of shape \(2, 1, 8\), found float32 of shape"):
             attention.step(torch.ones(shape), attention.init_state(2))
+    with pytest.raises(TypeError, match=r"^state: expected one that .* returned, found NoneType$"):
+        attention.step(torch.ones(2, 1, 8), None)
+    with pytest.raises(ValueError, match=r"normalization.kind=L2: expected one of none, l1, l2, rms; nearest: l2$"):
+        LinearAttention(8, 2, normalization=Normalization(kind="L2"))
     recurrence, x = GatedDeltaRule(8, 2), torch.ones(2, 5, 8)
     with pytest.raises(NotImplementedError, match=r"bidirectional=False has no bidirectional form; .* causal=True"):
         recurrence(x)

@@ -198,9 +198,11 @@ WRONG = {
         "vanilla",
     ],
     "model=relative backbone.embedding_dropout=0.3": [
-        "backbone.embedding_dropout=0.3: model relative has one of its own, which is used: model.embedding_dropout=0.0"
+        "backbone.embedding_dropout=0.3: model relative has model.embedding_dropout=0.0, which is used; "
     ],
-    "model=relative backbone.positions=learned": ["which is used: model.positions=relative; set that"],
+    "model=relative backbone.positions=learned": [
+        "has model.positions=relative, which is used; write model.positions=learned"
+    ],
     "model=linear model.positions=relative": ["model.positions=relative: not possible with LinearAttention"],
     "model=vanilla model.ortho.weight=0.1": [
         "model.ortho.weight=0.1: model vanilla has no",
@@ -239,6 +241,12 @@ WRONG = {
     "model=threshold_relative backbone.architecture=decoder_only backbone.prefix=bidirectional": [
         "model.encoder.0.attention=ThresholdRelativeAttention: has no bidirectional form, which a task of kind "
         "encoder_decoder needs in its one decoder unless backbone.prefix=causal"
+    ],
+    "model=delta_rule model.normalization.denominator=false backbone.architecture=decoder_only": [
+        "no attention of model delta_rule reads denominator; models that can: based, cosformer"
+    ],
+    "model=forgetting model.normalization.placement=before_feature_map backbone.architecture=decoder_only": [
+        "no attention of model forgetting reads placement"
     ],
     "backbone.prefix=bidirectional": ["sees all of the input anyway; write backbone.architecture=decoder_only"],
     "backbone.architecture=decoder_only backbone.n_decoder_layers=2": ["no second stack; write null"],

@@ -99,6 +99,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     `supports_step`. The config check refuses the rest:
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
+    reads_normalization: the keys of `model.normalization` that a mechanism with a `normalization` reads.
     cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so
         a last layer can leave out the others; not inherited, since a subclass may change what is computed.
 
@@ -127,6 +128,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     supports_rotation: ClassVar[bool] = False
     supports_orthogonality: ClassVar[bool] = True
     replaces_feed_forward: ClassVar[bool] = False
+    reads_normalization: ClassVar[tuple[str, ...]] = ("kind", "placement", "denominator")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
     cross_equals_self: ClassVar[bool] = False
     causal_reach: int | None = None

@@ -31,6 +31,10 @@ from attnlab.nn.network_parts import positions_named
 
 WIDTH, HEADS, LENGTHS = 128, 8, (100, 1000)
 """sizes for which states are counted, and numbers of tokens read"""
+LETTERS = (
+    "Letters: N queries, M keys, H heads; widths D of a head, E of the model, K of a key, C of a value (in FLASH: "
+    "positions of a chunk); F features. Other letters are those of the paper, explained in the mechanism's file."
+)
 MARKS = "<!-- tables of attnlab.nn.mechanism_table -->", "<!-- end of the tables -->"
 TESTS = CONF.parent / "tests"
 
@@ -62,7 +66,7 @@ def tables() -> str:
     rows = [_row(mechanism) for mechanism in mechanisms().values()]
     text = [
         f"State: numbers that decoding keeps for one self-attention at d_model={WIDTH}, n_heads={HEADS}, after "
-        f"{LENGTHS[0]} and {LENGTHS[1]:,} tokens.\n",
+        f"{LENGTHS[0]} and {LENGTHS[1]:,} tokens. {LETTERS}\n",
         *_table(head, sorted(rows)),
         "",
         *_table("| positions | in scores | mechanisms that can | paper | tests |", list(_position_rows())),

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache, wraps
 from typing import Any
 
@@ -67,6 +68,7 @@ def _annotations(mechanism: Any) -> dict[str, list[Any]]:
 def _problem(name: str, value: Any, kind: Any) -> str | None:
     """What is wrong with a value; None if it fits."""
     if section := section_of(kind):
-        fits = value is None or isinstance(value, section)
-        return None if fits else f"{name}={show(value)}: expected {section.__module__}.{section.__name__} or None"
+        if value is not None and not isinstance(value, section):
+            return f"{name}={show(value)}: expected {section.__module__}.{section.__name__} or None"
+        return None if value is None else next(iter(conform(asdict(value), section, name)), None)
     return next(iter(conform(value.item() if isinstance(value, np.generic) else value, kind, name)), None)

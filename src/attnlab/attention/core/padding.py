@@ -27,10 +27,13 @@ def queries_and_source(d_model: int, x: Tensor, memory: Tensor | None, mask: Ten
 
 
 def with_checked_position(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A `step` of an attention that checks its position (B, 1, E) against the state; wrong shapes are a ValueError."""
+    """A `step` of an attention that checks its position (B, 1, E) against the state; wrong shapes are a ValueError,
+    another state is a TypeError."""
 
     @wraps(step)
     def checked(self: Any, x: Tensor, state: Any) -> Any:
+        if not hasattr(state, "position"):
+            raise TypeError(f"state: expected one that `init_state` or `step` returned, found {type(state).__name__}")
         batch = next((len(value) for value in vars(state).values() if isinstance(value, Tensor)), None)
         _require_numbers("x", x, batch, 1, self.d_model)
         return step(self, x, state)

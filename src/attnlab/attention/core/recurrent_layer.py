@@ -97,6 +97,7 @@ class RecurrentAttention(Attention[RecurrentState]):
     supports_cross = False
     supports_step = True
     supports_rotation = True
+    reads_normalization = ("kind", "placement")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"bidirectional": {False: ["supports_bidirectional"]}}
 
     def __init__(

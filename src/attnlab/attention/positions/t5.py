@@ -4,7 +4,8 @@
 
 with a learned number for each of 32 buckets and H heads. The first half of the buckets have one distance each, the
 others ranges that grow as a geometric series up to 128; the last one has all larger distances, so that no length is too
-long. Bidirectional: 16 buckets for keys up to the query and 16 for later ones; causal: all 32 for the past.
+long. Bidirectional: 16 buckets for keys up to the query and 16 for later ones; causal: all 32 for the past. So in one
+decoder with a bidirectional prefix, rows of the table have one meaning in the prefix and another after it.
 
 As in T5, the layers of a stack (encoder, decoder) share a table. Unlike in T5, products are divided by sqrt(D); T5 has
 this factor in its initial weights. Initial numbers from N(0, 1 / E), as in the transformers library.

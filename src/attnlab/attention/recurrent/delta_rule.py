@@ -6,7 +6,7 @@
 Queries, keys and values pass a causal convolution and SiLU, queries and keys have length 1 (`normalization.kind` l2),
 and the output passes an RMS norm. With `beta_max: 2` the eigenvalues of I - b k k^T are between -1 and 1 (Grazzi et al.
 2024, section 4), with 1 between 0 and 1. With keys of another length the update can grow without bound: with
-`normalization.kind` none training can diverge.
+`normalization.kind` none or rms training can diverge.
 
 Cost O(N K C) in chunks. Supports causal and step (constant cost a token), and bidirectional as in
 `core.recurrent_layer`; not cross.

@@ -39,6 +39,7 @@ class ForgettingAttention(CachedAttention):
 
     supports_bidirectional = False
     supports_cross = False
+    reads_normalization = ("kind",)
 
     def __init__(
         self,

@@ -129,8 +129,8 @@ def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list
         section, _, name = item.key.partition(".")
         used = config["model"].get(name) if section == "backbone" and isinstance(config.get("model"), dict) else None
         if used is not None and used != value:
-            claim = f"={show(value)}: model {show(config['model'].get('name'))} has one of its own"
-            text = f"{claim}, which is used: model.{name}={show(used)}; set that, or leave this out"
+            claim = f"={show(value)}: model {show(config['model'].get('name'))} has model.{name}={show(used)}"
+            text = f"{claim}, which is used; write model.{name}={show(value)}, or leave this out"
             problems.append(Problem(item.key, text))
     return problems
 

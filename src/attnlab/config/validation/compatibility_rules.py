@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,18 +189,22 @@ def _ortho(view: View) -> Iterator[Problem]:
 
 
 def _normalization(view: View) -> Iterator[Problem]:
-    kind, denominator = view["model.normalization.kind"], view["model.normalization.denominator"]
-    if kind == "none" and denominator:
-        return
-    if not any("normalization" in signature.arguments for _, _, signature in view.attentions()):
-        able = models_that_can(
-            view.conf, lambda classes: any("normalization" in item.arguments for item in classes["encoder"])
-        )
-        key, value = ("kind", kind) if kind != "none" else ("denominator", "false")
-        yield Problem(
-            f"model.normalization.{key}",
-            f"={value}: no attention of model {view['model.name']} normalises queries and keys; {able}",
-        )
+    """Settings of the norm of queries and keys that no attention reads."""
+    normalizing = [item for _, _, item in view.attentions() if "normalization" in item.arguments]
+    read = {name for item in normalizing for name in item.declares("reads_normalization")}
+    for name, silent in {"kind": "none", "placement": "after_feature_map", "denominator": True}.items():
+        key, value = f"model.normalization.{name}", view[f"model.normalization.{name}"]
+        if name in read or value == silent or (name == "placement" and not normalizing):
+            continue
+        what = f"reads {name}" if normalizing else "normalises queries and keys"
+        able = models_that_can(view.conf, partial(_normalizing, name))
+        yield Problem(key, f"={show(value)}: no attention of model {view['model.name']} {what}; {able}")
+
+
+def _normalizing(name: str, classes: dict[str, Any]) -> bool:
+    """Whether an attention of an encoder reads a key of `model.normalization`."""
+    normalizing = (item for item in classes["encoder"] if "normalization" in item.arguments)
+    return any(name in item.declares("reads_normalization") for item in normalizing)
 
 
 def _unread(view: View) -> Iterator[Problem]:
