@@ -17,7 +17,7 @@ def test_short_sequences_equal_the_reference(case: Case, mode: str) -> None:
         compare_with_reference(case.make(), mode, max(lengths), lengths)
 
 
-@every_attention("reference", normalized=False)
+@every_attention("reference", modes=["bidirectional", "causal"], normalized=False)
 def test_lengths_around_a_chunk_equal_the_reference(case: Case, mode: str) -> None:
     """65 positions, in the causal form, which is computed in chunks, with padding after them; with one head: each head
     is alike in shorter ones. Normalisations see one row each."""

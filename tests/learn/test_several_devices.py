@@ -18,6 +18,7 @@ from support.model_cases import SPECS, models_for, network_of
 from support.model_cases import config_of as model_config
 from support.random_batches import drawn_batch
 from support.several_devices import EXACT, assert_equal_numbers, raw_of
+from support.slow_cases import slow_except
 from support.small_runs import (
     BRIEF_SCAN,
     ROOT,
@@ -537,7 +538,7 @@ def test_jobs_on_several_devices_are_not_run_at_once(tmp_path: Path) -> None:
     assert problem.startswith("hydra/launcher=joblib: ")
 
 
-@pytest.mark.parametrize("task", ["scan", "sort_of_clevr", "flip_flop"])
+@pytest.mark.parametrize("task", slow_except(["scan", "sort_of_clevr", "flip_flop"], ["scan"]))
 def test_every_parameter_has_a_gradient_in_every_step(task: str) -> None:
     """So DDP need not search the graph of every step for parameters that are not used."""
     for model in models_for(task):

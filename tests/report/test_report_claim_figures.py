@@ -238,7 +238,7 @@ def test_errors_are_divided_into_wrong_ends_and_wrong_content(
     assert [item.get_text() for item in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
 
 
-@pytest.mark.parametrize("kind", slow_except(KINDS, set(KINDS) - {"iid_ood"}))
+@pytest.mark.parametrize("kind", slow_except(KINDS, ["forest", "pairs"]))
 def test_no_text_covers_another_one(
     kind: TableFigure, make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
 ) -> None:

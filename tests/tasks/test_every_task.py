@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 from support.model_cases import causal_models, distinct_for, models_for, one_of_each_mechanism
+from support.slow_cases import slow_except
 from support.small_runs import checked, run_command, run_job, settings, stop_after
 from support.tiny_data import TINY, raw_of, trained
 from support.user_inputs import require_true_predictions
@@ -124,7 +125,7 @@ LONGER = {
 }
 
 
-@pytest.mark.parametrize("task", LONGER)
+@pytest.mark.parametrize("task", slow_except(LONGER, ["mathematics", "lra_listops", "wikitext103"]))
 def test_lengths_that_were_not_trained_on(task: str, tiny_data: Path, tmp_path: Path) -> None:
     """The trained network is evaluated; results have metrics by length."""
     folder, _ = trained(tiny_data, tmp_path, task, "model=linear_l2", "backbone.positions=sinusoidal")

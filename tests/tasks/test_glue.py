@@ -450,8 +450,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     ("name", "rows", "ones", "note"),
     [
         ("cola", (8551, 1043), (6023, 719), "test is the official development set"),
-        ("sst2_sentences", (6920, 872), (3610, 444), "not the 67,349 phrases"),
-        ("mrpc", (4076, 1725), (2753, 1147), "not GLUE's division into 3,668 and 408 pairs"),
+        pytest.param("sst2_sentences", (6920, 872), (3610, 444), "not the 67,349 phrases", marks=pytest.mark.slow),
+        pytest.param(
+            "mrpc", (4076, 1725), (2753, 1147), "not GLUE's division into 3,668 and 408 pairs", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_real_files(real: Folders, name: str, rows: tuple, ones: tuple, note: str) -> None:

@@ -149,7 +149,7 @@ def test_exceptional_pairs_are_replaced_in_every_choice() -> None:
     assert len(list(exceptions(["reverse", "echo"] * 30))) == 2**8 - 1
 
 
-@pytest.mark.parametrize("split", slow_except(TESTS, {"iid", "small_10k"}))
+@pytest.mark.parametrize("split", slow_except(TESTS, {"small_10k"}))
 def test_official_splits(split: str, official: Folders) -> None:
     # preparing checks every target of train and test by the interpreter
     prepared = Pcfg(split=split).prepare(official)
@@ -196,6 +196,7 @@ def test_twins_are_the_official_tests_with_synonyms(official: Folders) -> None:
     assert (folder / "test.tgt").read_bytes() == (folder / "test_twin.tgt").read_bytes()
 
 
+@pytest.mark.slow
 def test_results_say_what_lies_there(official: Folders) -> None:
     assert Pcfg(split="productivity").prepare(official).about == (
         "PCFG SET, productivity: train is not the official file: 66,325 rows where 81,010 are expected; "

@@ -8,6 +8,7 @@ import torch
 from support import parity_task
 from support.model_cases import backbone_of, config_of
 from support.parity_task import Parity
+from support.slow_cases import slow_except
 from torch.nn import functional as F
 
 from attnlab import load_run
@@ -50,7 +51,7 @@ def network_of(spec: object, task: str) -> torch.nn.Module:
     return build_network(backbone_of("vanilla", task), config_of("vanilla", task).model, spec).double().eval()
 
 
-@pytest.mark.parametrize("model", ["vanilla", "linear_l2_ortho"])
+@pytest.mark.parametrize("model", slow_except(["vanilla", "linear_l2_ortho"], ["linear_l2_ortho"]))
 def test_it_trains_evaluates_and_predicts(own: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert train_main([*WORDS, f"model={model}"]) == 0
     (folder,) = {file.parent for file in own.rglob("result.json")}

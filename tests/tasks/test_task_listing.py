@@ -155,6 +155,7 @@ def test_all_tasks_are_listed_without_preparing_any(
     assert not (tmp_path / "data").exists() and not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_files_are_found_where_they_lie(capsys: pytest.CaptureFixture[str], conf: Path, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere/letters"
     folder.mkdir(parents=True)
