@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.model_cases import SPECS, backbone_of, config_of, network_of, one_of_each_mechanism
 from support.random_batches import drawn_batch
+from support.slow_cases import slow_except
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -36,7 +37,7 @@ class Shorter(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("task", SPECS)
+@pytest.mark.parametrize("task", slow_except(SPECS, ["scan", "sort_of_clevr"]))
 def test_a_step_and_an_evaluation_in_float64_hold_no_shorter_number(task: str) -> None:
     """Forward, backward and the records of examples, with every mechanism; two models have the other kinds of task."""
     kind = kind_of(SPECS[task])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from support.slow_cases import slow_except
 from support.small_runs import ROOT, environment
 
 from attnlab.run_script import UNREAD, exit_code_of
@@ -18,7 +19,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", slow_except(COMMANDS, ["report.py --help", "train.py --cfg job"]))
 def test_a_closed_pipe_ends_a_command_without_a_word(line: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
