@@ -19,8 +19,8 @@ CORES = {"linear_l2_ortho", "performer", "relative", "transnormer_t2"}
 
 
 def test_no_mechanism_has_a_graph_break() -> None:
-    """Networks of each way to compute attention, of images where a single model has no sequence network; and one decoder
-    of the recurrence with all of its parts."""
+    """Networks of each way to compute attention, of images where a single model has no sequence network; and one
+    decoder of the recurrence with all of its parts."""
     alone = {"channel_gated_delta_rule"} & set(causal_models())
     task = "scan" if models_for("scan") else "sort_of_clevr"
     models = models_for(task)

@@ -19,8 +19,8 @@ def test_short_sequences_equal_the_reference(case: Case, mode: str) -> None:
 
 @every_attention("reference", modes=["causal"], normalized=False)
 def test_lengths_around_a_chunk_equal_the_reference(case: Case, mode: str) -> None:
-    """65 positions with padding after them, in the form that is computed in chunks; with one head, as each head is alike
-    in shorter ones. Normalisations see one row each."""
+    """65 positions with padding after them, in the form that is computed in chunks; with one head, as each head is
+    alike in shorter ones. Normalisations see one row each."""
     compare_with_reference(case.make(n_heads=1), mode, 66, (65,))
 
 
