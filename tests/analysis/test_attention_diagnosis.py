@@ -323,6 +323,7 @@ def with_and_without(folder: Path, *overrides: str) -> list[Path]:
     return left
 
 
+@pytest.mark.slow
 def test_figures_during_training_change_nothing(tmp_path: Path) -> None:
     folder, _ = with_and_without(tmp_path, *SMALL_CLEVR, "train.validate_every=2")
     assert sorted(path.name for path in (folder / "figures").iterdir()) == ["step2", "step4"]

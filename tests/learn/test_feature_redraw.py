@@ -75,6 +75,7 @@ def test_a_network_knows_what_is_redrawn(model: str, count: int) -> None:
     assert len(redrawn_modules(network_of(model, "scan", share_layers=True))) == count // 2
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_equals_uninterrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken off after step 11, resumed from 9; broken off after 23, resumed from 18, when a draw is due."""
     whole, cut = (config_of(tmp_path / name, *RUN) for name in ("whole", "cut"))

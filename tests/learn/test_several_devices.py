@@ -84,6 +84,7 @@ SAME = {
         DIAGNOSED,
     ),
 }
+FAST = ("scan", "best_validation")
 DROPOUT = (*SCAN, "train.max_steps=40", "backbone.dropout=0.2", "train.checkpoint_every=9", "optim.schedule=one_cycle")
 DIVERGING = (*SCAN, "optim.lr=1e20", "optim.schedule=constant", "optim.clip_norm=null")
 TWO = {"devices": 2}
@@ -112,23 +113,34 @@ def run_with_torchrun(*arguments: Any, **options: Any) -> subprocess.CompletedPr
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of SAME, one with dropout, and one that diverges, in the same two processes, which torchrun starts."""
-    folder = tmp_path_factory.mktemp("ranks")
-    raws = [raw_of(folder / "two", *case, **TWO) for case in (*SAME.values(), DROPOUT, DIVERGING)]
+    """The runs of FAST, and one that diverges, in the same two processes, which torchrun starts."""
+    return trained_by_two(tmp_path_factory.mktemp("ranks"), [*(SAME[name] for name in FAST), DIVERGING], failures=1)
+
+
+@pytest.fixture(scope="module")
+def two_more(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The other runs of SAME, and one with dropout."""
+    others = [case for name, case in SAME.items() if name not in FAST]
+    return trained_by_two(tmp_path_factory.mktemp("ranks"), [*others, DROPOUT], failures=0)
+
+
+def trained_by_two(folder: Path, cases: list[tuple[str, ...]], failures: int) -> Path:
+    raws = [raw_of(folder / "two", *case, **TWO) for case in cases]
     raws[0]["trainer"]["workers"] = 1
     done = run_with_torchrun(raws, folder / "jobs.json")
-    assert done.returncode == 1 and done.stderr.count("failed: ") == 1, done.stderr
+    assert done.returncode == failures == done.stderr.count("failed: "), done.stderr
     assert "src/attnlab/" not in done.stderr, f"a traceback beside torchrun's own: {done.stderr}"
     assert done.stderr.count("in 2 processes") == len(raws), done.stderr
     return folder
 
 
 @TOGETHER
-@pytest.mark.parametrize("case", SAME)
-def test_losses_weights_and_metrics_are_those_of_one_process(case: str, two: Path) -> None:
-    raw = raw_of(two / "one", *SAME[case])
+@pytest.mark.parametrize("case", slow_except(SAME, FAST))
+def test_losses_weights_and_metrics_are_those_of_one_process(case: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue("two" if case in FAST else "two_more")
+    raw = raw_of(folder / "one", *SAME[case])
     assert run_job(raw, quiet=True) == 0
-    folders = run_folder(raw), run_folder(raw_of(two / "two", *SAME[case], **TWO))
+    folders = run_folder(raw), run_folder(raw_of(folder / "two", *SAME[case], **TWO))
     assert_equal_numbers(*folders)
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
     assert [result["processes"] for result in results] == [{"ranks": 1, "nodes": 1}, {"ranks": 2, "nodes": 1}]
@@ -154,7 +166,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, int], None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 0])
 def test_a_stopped_run_ends_as_the_uninterrupted_one(
-    rank: int, two: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
+    rank: int, two_more: Path, tmp_path: Path, at_step: Callable, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Bit for bit, with dropout, whichever process gets the signal."""
     raw = raw_of(tmp_path, *DROPOUT, **TWO)
@@ -164,7 +176,7 @@ def test_a_stopped_run_ends_as_the_uninterrupted_one(
     assert folder.status()["state"] == "stopped" and folder.status()["step"] in (23, 24)
     at_step(99, rank, signal.SIGTERM)
     assert run_job(raw, quiet=True) == 0
-    assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), folder.path)
+    assert_same_run(run_folder(raw_of(two_more / "two", *DROPOUT, **TWO)), folder.path)
     printed = capfd.readouterr().err
     # of the parts of the two tests that are evaluated, and none of the hardware
     assert printed.count("note:") == 2 and printed.count("resuming") == printed.count("stopped:") == 1, printed
@@ -188,7 +200,7 @@ runpy.run_module("support.rank_jobs", run_name="__main__")
 
 @TOGETHER
 @pytest.mark.slow
-def test_torchrun_begins_again_and_ends_as_the_uninterrupted_run(two: Path, tmp_path: Path) -> None:
+def test_torchrun_begins_again_and_ends_as_the_uninterrupted_run(two_more: Path, tmp_path: Path) -> None:
     """`--max-restarts`: a process is killed, all go on from the last checkpoint, bit for bit."""
     raw = raw_of(tmp_path, *DROPOUT, **TWO)
     script = tmp_path / "restarted.py"
@@ -196,7 +208,7 @@ def test_torchrun_begins_again_and_ends_as_the_uninterrupted_run(two: Path, tmp_
     done = run_with_torchrun([raw], tmp_path / "jobs.json", script, restarts=1)
     assert done.returncode == 0, done.stderr
     assert "resuming from step 18" in done.stderr
-    assert_same_run(run_folder(raw_of(two / "two", *DROPOUT, **TWO)), run_folder(raw))
+    assert_same_run(run_folder(raw_of(two_more / "two", *DROPOUT, **TWO)), run_folder(raw))
 
 
 @pytest.mark.slow
@@ -354,7 +366,7 @@ def test_a_finished_run_is_shown_once(
 ) -> None:
     for name, value in variables(rank, 2).items():
         monkeypatch.setenv(name, value)
-    assert run_job(raw_of(two / "two", *DROPOUT, **TWO), quiet=False) == 0
+    assert run_job(raw_of(two / "two", *SAME["best_validation"], **TWO), quiet=False) == 0
     assert ("This run was finished before" in capfd.readouterr().out) == (rank == 0)
 
 

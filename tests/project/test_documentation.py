@@ -137,7 +137,7 @@ def test_train_commands_run(line: str, tmp_path: Path, tiny_data: Path) -> None:
         assert run_job(job, quiet=True) == 0
 
 
-@pytest.mark.parametrize("line", TASKS)
+@pytest.mark.parametrize("line", slow_except(TASKS, TASKS[:1]))
 def test_commands_about_tasks_run(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

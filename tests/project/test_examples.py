@@ -92,6 +92,7 @@ def test_the_page_shows_the_files_of_the_examples() -> None:
     assert set(shown) == {file.read_text() for file in files if file.name != "__init__.py"}
 
 
+@pytest.mark.slow
 def test_an_attention_and_a_task_in_the_repository(clone: Path) -> None:
     """Trained, decoded greedily, evaluated on longer words."""
     out = run(clone, "-c", RUNNER, *lines_of("An attention"), *lines_of("A task"))

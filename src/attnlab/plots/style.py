@@ -8,7 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -145,15 +145,15 @@ def empty_panel(axis: Axes, reason: str) -> None:
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=EDGE, style="italic")
 
 
-def logarithmic(axis: Axes) -> None:
-    """Sets a logarithmic y scale after drawing, with plain numbers if its range is small."""
-    axis.set_yscale("log")
-    lowest, highest = axis.get_ylim()
+def logarithmic(axis: Axes, which: Literal["x", "y"] = "y") -> None:
+    """Sets a logarithmic scale after drawing, with plain numbers if its range is small."""
+    axis.set(**{f"{which}scale": "log"})
+    scale, (lowest, highest) = (axis.xaxis, axis.get_xlim()) if which == "x" else (axis.yaxis, axis.get_ylim())
     if highest < 1000 * lowest:
-        # a label at every decade alone may leave a single one
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-        axis.yaxis.set_major_formatter("{x:g}")
-        axis.yaxis.set_minor_formatter(NullFormatter())
+        # a label at every decade alone may leave a single one, and labels between them cover each other
+        scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        scale.set_major_formatter("{x:g}")
+        scale.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, path: Path, caption: str = "") -> Path:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from attnlab.config.message_text import listed, show
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.learn.metric_units import OF_RUNS, label
-from attnlab.plots.style import beside, empty_panel, legend_below, legend_lines, line_looks, panels
+from attnlab.plots.style import beside, empty_panel, legend_below, legend_lines, line_looks, logarithmic, panels
 from attnlab.report.figures.row_pictures import Drawn, axis_label, marks_note
 from attnlab.report.report_record import Column
 from attnlab.report.table_types import Table, TableError
@@ -34,7 +34,8 @@ def by_state_size(table: Table) -> Drawn:
             _draw(axis, table, column, sizes, looks[name] | {"label": name})
         if not any(cell.values for cell in table.each(column)):
             empty_panel(axis, "no run has a number")
-        axis.set(title=column.name, xlabel=label(STATE, OF_RUNS[STATE].name), ylabel=axis_label(column), xscale="log")
+        axis.set(title=column.name, xlabel=label(STATE, OF_RUNS[STATE].name), ylabel=axis_label(column))
+        logarithmic(axis, "x")
     legend_below(figure, note)
     lost = f". Without a state: {listed(without)}" if without else ""
     return figure, f"over the size of the state after the longest sequence; {note}{lost}"
