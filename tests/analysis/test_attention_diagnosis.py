@@ -333,6 +333,7 @@ def test_figures_during_training_change_nothing(tmp_path: Path) -> None:
     assert before != after
 
 
+@pytest.mark.slow
 def test_figures_are_of_validation_data_or_else_of_training_data(
     tmp_path: Path, sketched: list[AttentionSummary]
 ) -> None:

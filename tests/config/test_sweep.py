@@ -23,6 +23,7 @@ BASIC = "hydra/launcher=basic"
 AXES = ("model=linear,vanilla", "seed=1", "model.ortho.weight=0")
 
 
+@pytest.mark.slow
 def test_a_failed_job_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     failing = folder_of(tmp_path, *SWEEP, "model=linear", "seed=1")
     failing.parent.mkdir(parents=True)

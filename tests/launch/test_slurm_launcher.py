@@ -102,6 +102,7 @@ def test_tasks_of_arrays_have_the_resources_that_the_partition_offers(slurm: lis
         submission_of(command, partition="short", signal_delay_s=1800)
 
 
+@pytest.mark.slow
 def test_jobs_ask_for_cores_and_memory_of_their_own(
     slurm: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from support.model_cases import (
     network_of,
 )
 
-CORES = {"linear_l2_ortho", "performer", "relative", "transnormer_t2"}
+CORES = {"linear_l2_ortho", "relative", "transnormer_t2"}
 """all others in the slow tests"""
 
 

@@ -14,6 +14,7 @@ import torch
 from support.gpu import requires_gpu
 from support.model_cases import SPECS, backbone_of, config_of
 from support.random_batches import drawn_batch
+from support.slow_cases import slow_except
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -59,7 +60,7 @@ def known(batch: Batch) -> Batch:
     return replace(batch, host_extents=np.tile(batch.widths or (1,), (len(batch), 1)))
 
 
-@pytest.mark.parametrize(("task", "model"), CASES)
+@pytest.mark.parametrize(("task", "model"), slow_except(CASES, CASES[:4]))
 def test_no_value_is_asked_for(task: str, model: str) -> None:
     with FakeTensorMode():
         take_steps(module_of(task, model, "cpu"), [drawn_batch(task)])

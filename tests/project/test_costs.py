@@ -76,6 +76,7 @@ def test_a_guess_holds_for_its_task_and_hardware_only(planned: Callable[..., str
         assert "no hours for" in planned(*words), words
 
 
+@pytest.mark.slow
 def test_several_experiments_add_up_and_share_runs(planned: Callable[..., str]) -> None:
     text = planned("experiment=park2024/table1_instability,park2024/figure2_norms,park2024/table4_scan", "seed=0")
     assert text.startswith("11 runs, 0 finished; 11 to train\n")

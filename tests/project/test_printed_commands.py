@@ -104,6 +104,7 @@ def test_hints_are_quoted(tmp_path: Path) -> None:
     assert shlex.quote(f"run={folder}") in result.value.problems[0]
 
 
+@pytest.mark.slow
 def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     """The folder below a name with blanks, as a word of the command line and as a preset gives it."""
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")

@@ -100,6 +100,7 @@ def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path, capsys: pytes
     )
 
 
+@pytest.mark.slow
 def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every job starts from the run of its model and seed; without such a run, a message gives the command for it."""
     words = ["model=flash,transnormer_t1", "seed=0,1", f"paths.runs={tmp_path}"]

@@ -199,6 +199,7 @@ def test_a_cut_picture_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureF
     assert "made anew" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_processes_that_prepare_together_agree(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from attnlab.tasks.sort_of_clevr.task import SortOfClevr;"
