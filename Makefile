@@ -24,10 +24,10 @@ $(DONE): pyproject.toml requirements/constraints.txt
 train: setup  ## the quick main job on the CPU, under 5 minutes: SCAN, Linear Transformer with L2 norm and ortho loss
 	$(RUN) train.py experiment=quickstart $(ARGS)
 
-test: setup  ## the tests, 8 to 11 minutes on two busy cores
+test: setup  ## the tests, 7 to 9 minutes on two cores
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: setup  ## also the slow ones, about 30 minutes on two cores: long sequences, compiled steps, Slurm if installed
+test-all: setup  ## also the slow ones, about an hour on two cores: long sequences, compiled steps, Slurm if installed
 	$(PYTEST) $(ARGS)
 
 test-cluster: setup  ## sweeps on a real Slurm of one node (installed on Debian and Ubuntu) and on Ray; about 15 minutes
