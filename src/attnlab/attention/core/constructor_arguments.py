@@ -68,10 +68,9 @@ def _annotations(mechanism: Any) -> dict[str, list[Any]]:
 def _problem(name: str, value: Any, kind: Any) -> str | None:
     """What is wrong with a value; None if it fits."""
     if section := section_of(kind):
-        if value is None or (type(value) is not section and isinstance(value, section)):
-            # A subclass, such as a class of positions, has fields of its own.
-            return None
-        if not isinstance(value, section):
-            return f"{name}={show(value)}: expected {section.__module__}.{section.__name__} or None"
-        return next(iter(conform(asdict(value), section, name)), None)
+        if type(value) is section:
+            return next(iter(conform(asdict(value), section, name)), None)
+        # A subclass, such as a class of positions, has fields of its own.
+        fits = value is None or isinstance(value, section)
+        return None if fits else f"{name}={show(value)}: expected {section.__module__}.{section.__name__} or None"
     return next(iter(conform(value.item() if isinstance(value, np.generic) else value, kind, name)), None)
