@@ -61,8 +61,8 @@ class Backbone:
     """one more layer norm after the last layer (usual with pre)"""
     layer_norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
     """kind of the norms between parts"""
-    feed_forward: Literal["relu", "gelu", "glu"] = "relu"
-    """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3"""
+    feed_forward: Literal["relu", "gelu", "glu", "none"] = "relu"
+    """relu and gelu: two maps; glu: (swish(W1 x) * W2 x) W3; none: layers have no feed-forward part"""
     positions: str
     """sinusoidal, learned (up to the task's longest sequence): added to embeddings; relative, rotary, alibi, t5: inside
     scores; none; any other file of attention/positions, or the dotted path of a class"""
@@ -213,7 +213,7 @@ class Model:
     """the same for the decoder, with causal self-attention; the encoder's if a yaml has no such key; null = none"""
     cross: dict[str, Any] | None = None
     """the decoder's attention to the encoder; null = none: a model for classification and language modelling"""
-    feed_forward: Literal["relu", "gelu", "glu"] | None = None
+    feed_forward: Literal["relu", "gelu", "glu", "none"] | None = None
     """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None
     """null = the backbone's"""

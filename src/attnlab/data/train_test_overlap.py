@@ -1,8 +1,10 @@
-"""Counts the examples that are in both training and test set, as equal rows of two tables."""
+"""Counts the examples that are in both training and test set: equal rows of two tables, or equal sequences."""
 
 from collections.abc import Mapping
 
 import numpy as np
+
+from attnlab.data.ragged_arrays import Ragged
 
 CHUNK = 2**16
 """rows whose keys are computed together"""
@@ -30,6 +32,19 @@ def row_keys(table: np.ndarray) -> np.ndarray:
 def count_shared(table: np.ndarray, other_keys: np.ndarray) -> int:
     """Number of rows of a table that are also in the table with these `row_keys`."""
     return int(np.isin(row_keys(table), other_keys).sum())
+
+
+def count_shared_sequences(sequences: Ragged, train: Ragged) -> int:
+    """Number of sequences that are also in `train`, whose numbers have the same type; both may be mapped."""
+    keys = _keys_by_length(train)
+    known = _keys_by_length(sequences).items()
+    return sum(int(np.isin(here, keys[length]).sum()) for length, here in known if length in keys)
+
+
+def _keys_by_length(sequences: Ragged) -> dict[int, np.ndarray]:
+    lengths = sequences.lengths
+    tables = ((length, sequences.rows(np.flatnonzero(lengths == length))) for length in np.unique(lengths).tolist())
+    return {length: row_keys(rows.values.reshape(-1, length).view(np.uint8)) for length, rows in tables}
 
 
 def shared_in_words(shared: Mapping[str, int], sizes: Mapping[str, int]) -> str:

@@ -55,6 +55,12 @@ class Vocabulary:
         return [self.words[number] for number in shown if number >= len(self.special)]
 
 
+class Symbols(Vocabulary):
+    """Ids of symbols of a task without a start token, from 2 on."""
+
+    special = ("<pad>", "<end>")
+
+
 class BytePair:
     """A byte-level byte-pair vocabulary, which covers every text.
 

@@ -137,7 +137,8 @@ class ParallelState:
 
 
 class Layer(nn.Module):
-    """A layer: self-attention, optional cross-attention, and a feed-forward part unless the attention replaces it."""
+    """A layer: self-attention, optional cross-attention, and a feed-forward part unless the attention replaces it or
+    the backbone has none."""
 
     def __init__(
         self, backbone: Backbone, attention: Attention | ParallelAttention, cross: Attention | None = None
@@ -147,7 +148,8 @@ class Layer(nn.Module):
         self.around_attention = Residual(backbone, backbone.attention_output_dropout)
         if cross is not None:
             self.around_cross = Residual(backbone, backbone.attention_output_dropout)
-        if not attention.replaces_feed_forward:
+        self.has_feed_forward = backbone.feed_forward != "none" and not attention.replaces_feed_forward
+        if self.has_feed_forward:
             self.feed_forward = FeedForward(backbone)
             # No second dropout: the feed-forward part ends with one.
             self.around_feed_forward = Residual(backbone, 0.0)
@@ -199,6 +201,6 @@ class Layer(nn.Module):
         return self._fed_forward(x), (state, None)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
-        if self.attention.replaces_feed_forward:
+        if not self.has_feed_forward:
             return x
         return self.around_feed_forward(x, lambda y: (self.feed_forward(y), None))[0]

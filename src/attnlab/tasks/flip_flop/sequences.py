@@ -10,17 +10,10 @@ from torch import Tensor
 from attnlab.data.batch import LanguageBatch
 from attnlab.data.batch_gathering import index_tensors, take_rows
 from attnlab.data.examples import Examples
-from attnlab.data.vocabulary import Vocabulary
+from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.shortcuts import Records, Shortcut
 
-
-class _Symbols(Vocabulary):
-    """Instructions and bits; no start token."""
-
-    special = ("<pad>", "<end>")
-
-
-SYMBOLS = _Symbols(("w", "r", "i", "0", "1"))
+SYMBOLS = Symbols(("w", "r", "i", "0", "1"))
 WORDS = SYMBOLS.words
 PAD, END, WRITE, READ, IGNORE, ZERO, ONE = range(len(WORDS))
 INSTRUCTIONS = (WRITE, READ, IGNORE)

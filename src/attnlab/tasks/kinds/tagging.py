@@ -6,7 +6,6 @@ One example of a task of this kind, whether the number of ones so far is odd, wi
     target  _ odd even odd
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from attnlab.config.message_text import listed
 from attnlab.data.batch import LanguageBatch, length_mask
-from attnlab.data.examples import SequenceExamples
+from attnlab.data.examples import SequenceExamples, digest
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.ragged_arrays import Ragged, gather_rows
 from attnlab.data.user_inputs import TEXT, encoded, language_batch
@@ -29,6 +28,7 @@ from attnlab.nn.layer_stack import LayerStack, mean_penalty
 from attnlab.nn.network_parts import NetworkParts
 from attnlab.nn.output_head import Network, Output
 from attnlab.tasks.base import Prepared, Task
+from attnlab.tasks.kinds.base import Metric
 from attnlab.tasks.kinds.language_model import LanguageModelKind, tokens_at
 from attnlab.tasks.shortcuts import Records, Shortcut
 from attnlab.tasks.word_tasks import Words, declared, each_example, longest, origin, words_of
@@ -52,12 +52,20 @@ class Tagger(Network):
         return x, mean_penalty(penalties, x)
 
 
+def length_mean_accuracy(records: Records) -> float:
+    """Mean over the lengths of the accuracy at each, so that every length counts alike (Deletang et al. 2023)."""
+    _, length = np.unique(records["length"], return_inverse=True)
+    right, tokens = (np.bincount(length, weights=records[name]) for name in ("right", "tokens"))
+    return float(np.mean(right / tokens))
+
+
 class TaggingKind(LanguageModelKind):
     """A target or none for every position: loss and accuracy over the positions with a target, and the share of
     sequences with every target right (`sequence_accuracy`)."""
 
     needs: ClassVar = {"encoder": ["bidirectional"]}
     reads = ()
+    metrics: ClassVar[Mapping[str, Metric]] = {"length_mean_accuracy": length_mean_accuracy}
 
     @classmethod
     def needs_of(
@@ -73,6 +81,10 @@ class TaggingKind(LanguageModelKind):
         if self.spec.causal:
             return LanguageModel(embedding, parts.lone_decoder(size), parts.output())
         return Tagger(embedding, parts.stack("encoder", size), parts.output())
+
+    def scores(self, network: Any, batch: LanguageBatch, limit: int = 0) -> dict[str, Tensor]:
+        """Also the number of positions."""
+        return {**super().scores(network, batch, limit), "length": batch.lengths}
 
     def predict(self, network: Any, batch: LanguageBatch, lengths: Sequence[int] | None = None) -> list[Any]:
         """The most likely target of every real position."""
@@ -102,6 +114,10 @@ class TaggedSequences(SequenceExamples):
     def extents(self) -> np.ndarray:
         return self.inputs.lengths[:, None]
 
+    def identities(self) -> list[bytes]:
+        """Of the inputs alone: a test may score fewer positions than training."""
+        return [digest(self.inputs[number]) for number in range(len(self))]
+
     def batch(self, numbers: np.ndarray) -> LanguageBatch:
         index, *rows = gather_rows(numbers, self.pad_id, self.stored("inputs"), self.stored("targets"))
         (inputs, lengths), (targets, _) = rows
@@ -113,36 +129,46 @@ class TaggedSequences(SequenceExamples):
 
 
 class TaggingTask(Task):
-    """Base class of tasks that give every word of a sequence a tag, or none.
+    """Base class of tasks that give every word of a sequence a tag, or none; a subclass gives `examples`, or its own
+    `prepare`.
 
     inputs:    vocabulary of all splits.
     tags:      names of the tags.
+    first_tag: number of tags before the first that is a target; they are special.
     causal:    whether a position sees only itself and what comes before it; an option of this name may say so.
+    metrics:   of the TaskSpec.
     separator: as in `SequenceTask`.
     """
 
     kind = "tagging"
     modality = "tokens"
     separator: ClassVar[str] = " "
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "sequence_accuracy")
     inputs: Vocabulary
     tags: Sequence[str]
+    first_tag: int = 0
     causal: bool = False
 
-    @abstractmethod
     def examples(self) -> Mapping[str, Sequence[tuple[Words, Sequence[str | None]]]]:
         """Words and tags (None: no target) of every example, by subset; the same at every call."""
+        raise NotImplementedError(f"{type(self).__name__} gives no examples")
 
     def prepare(self, folders: Folders) -> Prepared[TaggedSequences]:
         subsets = {name: self._tagged(name, rows) for name, rows in declared(self, self.examples()).items()}
+        return self.prepared(subsets, origin(self))
+
+    def prepared(self, subsets: Mapping[str, TaggedSequences], about: str) -> Prepared[TaggedSequences]:
+        """The task with its TaskSpec."""
         spec = self.task_spec(
             input_vocabulary=len(self.inputs),
             output_vocabulary=len(self.tags),
             pad_id=self.inputs.pad_id,
+            never_targets=tuple(range(self.first_tag)),
             causal=self.causal,
             max_input_length=longest(part.inputs for part in subsets.values()),
-            metrics=("accuracy", "sequence_accuracy"),
+            metrics=self.metrics,
         )
-        return Prepared(spec=spec, subsets=subsets, about=origin(self))
+        return Prepared(spec=spec, subsets=subsets, about=about)
 
     def _tagged(self, subset: str, rows: Sequence[tuple[Words, Sequence[str | None]]]) -> TaggedSequences:
         numbers = {None: NONE} | {name: number for number, name in enumerate(self.tags, start=1)}
@@ -175,7 +201,7 @@ class TaggingTask(Task):
         rows = encoded(inputs, TEXT, lambda text: self.inputs.encode(words_of(text, self.separator)))
         return language_batch(rows, self.inputs.pad_id)
 
-    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[list[str]]:
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[Any]:
         """The tag of every word."""
         return [[self.tags[tag] for tag in row] for row in outputs]
 
@@ -185,8 +211,15 @@ class TaggingTask(Task):
         best = np.bincount(values)[1:].argmax() + 1
 
         def scores(part: TaggedSequences) -> Records:
-            starts, tags = part.targets.offsets[:-1], part.targets.values
-            right, tokens = (np.add.reduceat(chosen.astype(int), starts) for chosen in (tags == best, tags != NONE))
-            return {"right": right, "tokens": tokens, "sequence_accuracy": right == tokens}
+            return tag_scores(np.full(len(part.targets.values), best), part)
 
         return {"most frequent tag": scores}
+
+
+def tag_scores(answers: Int[np.ndarray, " tokens"], part: TaggedSequences) -> Records:
+    """Scores of an answer to every position of a subset; answers are stored targets."""
+    starts, tags = part.targets.offsets[:-1], part.targets.values
+    chosen = (tags == answers) & (tags != NONE), tags != NONE
+    right, tokens = (np.add.reduceat(each.astype(int), starts) for each in chosen)
+    length = part.inputs.lengths
+    return {"right": right, "tokens": tokens, "sequence_accuracy": right == tokens, "length": length}

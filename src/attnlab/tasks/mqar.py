@@ -1,0 +1,182 @@
+"""MQAR, multi-query associative recall (Arora et al. 2023, arXiv 2312.04927, section 4): values of keys seen before.
+
+Keys and their values come first. Later every key comes again once, and the target there is its value. One example,
+number 0 of `train` at `vocabulary=12 length=16 pairs=2` and data_seed 0:
+
+    input   5 8 3 11 5 0 0 0 0 0 0 0 0 0 3 0
+    target  _ _ _ _ 8 _ _ _ _ _ _ _ _ _ 11 _
+
+Keys are numbers 1 .. V/2 - 1, values V/2 .. V - 1, in one sequence each at most once. Keys come again at even places
+after the pairs. The gap g = 1, 2, ... between a key and the end of the pairs, in steps of two places, is drawn without
+replacement with probability proportional to g^(a - 1), a = `power`: most keys come again soon. Other places hold 0, or
+random numbers (`random_non_queries`: the default of the published code, not its settings of figure 2).
+
+Definition as in github HazyResearch/zoology (data/multiquery_ar.py, d88d6f5); the sequences are drawn here.
+`tests/tasks/test_mqar.py` compares the targets with sequences of that code.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from attnlab.data.files.fetch import DataError
+from attnlab.data.vocabulary import Symbols
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table
+from attnlab.tasks.kinds.tagging import NONE, TaggedSequences, tag_scores
+from attnlab.tasks.shortcuts import Records, Shortcut
+
+
+class Mqar(DrawnTagging):
+    """Multi-query associative recall, generated on first use.
+
+    Args:
+        vocabulary: number of different numbers, keys and values together.
+        length: numbers in a sequence of `train` and `val`, even.
+        pairs: keys and values in a sequence of `train` and `val`; 4 `pairs` is at most `length`.
+        test_lengths, test_pairs: `test` has sequences of every length with every number of pairs that fits; null = as
+            in training. Results also by length (`test/length_256`) and by number of pairs (`test/pairs_8`).
+        power: a of the power law of gaps; 1 = uniform.
+        random_non_queries: whether random numbers fill the places of no pair and no query, not 0.
+        train_examples, val_examples: number of sequences.
+        test_examples: number of test sequences of each length and number of pairs.
+        data_seed: seed of the sequences.
+    """
+
+    kind = "language_model"
+    subsets = ("train", "val", "test")
+    has_groups = True
+    published = "vocabulary 8,192; train 100,000, test 3,000 of 64 to 512 numbers with 4 to 64 pairs"
+
+    def __init__(
+        self,
+        vocabulary: Annotated[int, "[4, inf)"] = 8192,
+        length: Annotated[int, "[4, inf)"] = 64,
+        pairs: Annotated[int, "[1, inf)"] = 4,
+        test_lengths: list[int] | None = None,
+        test_pairs: list[int] | None = None,
+        power: Annotated[float, "(0, 1]"] = 0.01,
+        random_non_queries: bool = False,
+        train_examples: Annotated[int, "[1, inf)"] = 100_000,
+        val_examples: Annotated[int, "[1, inf)"] = 3000,
+        test_examples: Annotated[int, "[1, inf)"] = 3000,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        self.vocabulary, self.length, self.pairs = vocabulary, length, pairs
+        self.test_lengths, self.test_pairs = test_lengths or [length], test_pairs or [pairs]
+        self.power, self.random_non_queries = power, random_non_queries
+        self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
+        self.data_seed = data_seed
+        self.inputs = Symbols(tuple(map(str, range(vocabulary))))
+        self.tags, self.first_tag = self.inputs.words, len(self.inputs.special)
+
+    def parts(self) -> dict[str, list[Part]]:
+        grid = [(length, pairs) for length in self.test_lengths for pairs in self.test_pairs if 4 * pairs <= length]
+        self._require_room("length", self.length, "pairs", self.pairs)
+        if not grid:
+            self._require_room("test_lengths", max(self.test_lengths), "test_pairs", min(self.test_pairs))
+        for length, pairs in grid:
+            self._require_room("test_lengths", length, "test_pairs", pairs)
+        return {
+            "train": [self._part(self.train_examples, self.length, self.pairs)],
+            "val": [self._part(self.val_examples, self.length, self.pairs)],
+            "test": [self._part(self.test_examples, length, pairs, f"pairs_{pairs}") for length, pairs in grid],
+        }
+
+    def _part(self, sequences: int, length: int, pairs: int, group: str = "") -> Part:
+        options = {
+            "vocabulary": self.vocabulary,
+            "length": length,
+            "pairs": pairs,
+            "power": self.power,
+            "random_non_queries": self.random_non_queries,
+        }
+        return Part(sequences, options, group)
+
+    def _require_room(self, length_key: str, length: int, pairs_key: str, pairs: int) -> None:
+        if length % 2:
+            raise DataError(f"task.{length_key}: {length} is odd; expected even numbers, such as {length + 1}")
+        if 4 * pairs > length:
+            raise DataError(
+                f"task.{pairs_key}: {pairs} pairs and their queries take {4 * pairs} places, and task.{length_key} has "
+                f"{length}; at most {length // 4} pairs fit"
+            )
+        if pairs > self.vocabulary // 2 - 1:
+            raise DataError(
+                f"task.{pairs_key}: {pairs} pairs need as many keys, and task.vocabulary={self.vocabulary} has "
+                f"{self.vocabulary // 2 - 1}; expected at least {2 * pairs + 2}"
+            )
+
+    def draw(
+        self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]
+    ) -> tuple[Table, Table]:
+        return draw(rng, sequences, **options)
+
+    def decode_outputs(self, prepared: Prepared, outputs: Sequence[Sequence[int]]) -> list[str]:
+        """What follows the last number of each input."""
+        return [self.tags[tag] for (tag,) in outputs]
+
+    def shortcuts(self, prepared: Prepared[TaggedSequences]) -> Mapping[str, Shortcut]:
+        """Also the value of the last pair, whatever the query."""
+
+        def last_value(part: TaggedSequences) -> Records:
+            lengths = part.inputs.lengths
+            pairs = np.add.reduceat((part.targets.values != NONE).astype(int), part.targets.offsets[:-1])
+            values = part.inputs.values[part.inputs.offsets[:-1] + 2 * pairs - 1].astype(int)
+            return tag_scores(np.repeat(values + 1, lengths), part)
+
+        return {**super().shortcuts(prepared), "value of the last pair": last_value}
+
+
+def draw(
+    rng: np.random.Generator,
+    sequences: int,
+    vocabulary: int,
+    length: int,
+    pairs: int,
+    power: float,
+    random_non_queries: bool,
+) -> tuple[Table, Table]:
+    """Sequences and their targets, `UNSCORED` where there is none."""
+    half = vocabulary // 2
+    keys = 1 + distinct(rng, sequences, half - 1, pairs)
+    values = half + distinct(rng, sequences, vocabulary - half, pairs)
+    inputs = np.zeros((sequences, length), dtype=np.int32)
+    inputs[:, 0 : 2 * pairs : 2], inputs[:, 1 : 2 * pairs : 2] = keys, values
+    gaps = distinct_with(rng, sequences, np.arange(1, length // 2 - pairs + 1) ** (power - 1.0), pairs)
+    queries = 2 * pairs + 2 * gaps
+    targets = np.full_like(inputs, UNSCORED)
+    np.put_along_axis(inputs, queries, keys, axis=1)
+    np.put_along_axis(targets, queries, values, axis=1)
+    if random_non_queries:
+        empty = inputs == 0
+        inputs[empty] = rng.integers(0, vocabulary, np.count_nonzero(empty))
+    return inputs, targets
+
+
+def recalled(inputs: Table, pairs: int) -> Table:
+    """The value of the key at every even place behind the pairs; `UNSCORED` where there is none."""
+    keys, values = inputs[:, 0 : 2 * pairs : 2], inputs[:, 1 : 2 * pairs : 2]
+    targets = np.full_like(inputs, UNSCORED)
+    rows, places, pair = np.nonzero(inputs[:, 2 * pairs :: 2, None] == keys[:, None])
+    targets[rows, 2 * pairs + 2 * places] = values[rows, pair]
+    return targets
+
+
+def distinct(rng: np.random.Generator, rows: int, size: int, count: int) -> np.ndarray:
+    """`count` different numbers below `size` in each row [rows, count], all orders equally likely: the first steps of
+    the Fisher-Yates shuffle in all rows at once."""
+    table = np.tile(np.arange(size, dtype=np.int32), (rows, 1))
+    every = np.arange(rows)
+    for place in range(count):
+        other = rng.integers(place, size, rows)
+        table[every, other], table[:, place] = table[:, place], table[every, other]
+    return table[:, :count]
+
+
+def distinct_with(rng: np.random.Generator, rows: int, weights: Sequence[float] | np.ndarray, count: int) -> np.ndarray:
+    """`count` different numbers of each row [rows, count], one after the other with probabilities proportional to the
+    weights of those that are left: the order of exponential waiting times (Efraimidis & Spirakis 2006)."""
+    waiting = rng.standard_exponential((rows, len(weights))) / np.asarray(weights)
+    return waiting.argsort(axis=1)[:, :count]
