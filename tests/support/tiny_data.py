@@ -23,6 +23,7 @@ SIZES = (
 )
 ONCE = ("train.validate_every=1000",)
 """validate at the last step alone"""
+FEW = ("task.train_examples=64", "task.val_examples=4", "task.test_examples=4")
 TINY: dict[str, tuple[str, ...]] = {
     "scan": SMALL_SCAN,
     "sort_of_clevr": SMALL_CLEVR,
@@ -47,6 +48,10 @@ TINY: dict[str, tuple[str, ...]] = {
         "backbone.d_classifier=8",
     ),
     "flip_flop": (*SIZES, "task.length=16", "task.train_sequences=64", "task.test_sequences=8"),
+    "mqar": (*SIZES, "task.vocabulary=40", "task.length=16", "train.max_epochs=null", *FEW, *ONCE),
+    "formal_language": (*SIZES, "task.length=6", "task.test_length=8", *FEW, *ONCE),
+    "word_problem": (*SIZES, "task.length=6", *FEW, *ONCE),
+    "algorithmic": (*SIZES, "task.size=5", *FEW, *ONCE),
 }
 TINY |= {task: SIZES for task in group_choices()["task"] if task not in TINY}
 """a task of a user's own needs no entry"""

@@ -50,8 +50,13 @@ def _masked(run: Run, batch: Any) -> Any:
     return replace(batch, inputs=batch.targets.masked_fill(batch.scored, run.data.spec.mask_id))
 
 
+def _tagged(run: Run, part: Any, number: int) -> str:
+    """The words of a tagged sequence, without the empty symbols that stand for outputs."""
+    return " ".join(run.task.inputs.decode(part.inputs[number][: part.lengths[number]]))
+
+
 WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
-    **dict.fromkeys(("scan", "mathematics", "pcfg"), _sequence),
+    **dict.fromkeys(("scan", "mathematics", "pcfg", "algorithmic"), _sequence),
     "sort_of_clevr": _question,
     "lra_listops": lambda run, part, number: " ".join(TOKENS.decode(part.inputs[number])),
     "lra_text": lambda run, part, number: _bytes(part.inputs[number]),
@@ -59,6 +64,7 @@ WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
     **dict.fromkeys(("lra_pathfinder", "lra_image"), lambda run, part, number: part.pictures(np.array([number]))[0]),
     "glue": _sentence,
     **dict.fromkeys(("wikitext103", "wikitext2", "wikitext103_masked"), _stream),
+    **dict.fromkeys(("mqar", "word_problem", "formal_language"), _tagged),
     "flip_flop": lambda run, part, number: "".join(WORDS[token] for token in part.tokens(np.array([number]))[0][:-1]),
 }
 """for each shipped task, an example of a subset as an input of `Run.predict`"""

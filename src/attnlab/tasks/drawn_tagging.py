@@ -44,7 +44,7 @@ class Part:
 class DrawnTagging(TaggingTask):
     """Base class of tagging tasks with drawn sequences; a subclass gives `parts` and `draw`.
 
-    Each part and each chunk of it has its own random stream: more sequences, or further parts, change no others.
+    Each part, and each full chunk of it, has its own random stream: further sequences or parts change no others.
 
     length_bins: as in `Examples`, by subset; a subset without an entry has results for each length.
     """

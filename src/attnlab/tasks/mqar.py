@@ -3,8 +3,8 @@
 Keys and their values come first. Later every key comes again once, and the target there is its value. One example,
 number 0 of `train` at `vocabulary=12 length=16 pairs=2` and data_seed 0:
 
-    input   5 8 3 11 5 0 0 0 0 0 0 0 0 0 3 0
-    target  _ _ _ _ 8 _ _ _ _ _ _ _ _ _ 11 _
+    input   5 9 1 6 5 0 0 0 1 0 0 0 0 0 0 0
+    target  _ _ _ _ 9 _ _ _ 6 _ _ _ _ _ _ _
 
 Keys are numbers 1 .. V/2 - 1, values V/2 .. V - 1, in one sequence each at most once. Keys come again at even places
 after the pairs. The gap g = 1, 2, ... between a key and the end of the pairs, in steps of two places, is drawn without

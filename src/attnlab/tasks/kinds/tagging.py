@@ -52,7 +52,7 @@ class Tagger(Network):
         return x, mean_penalty(penalties, x)
 
 
-def length_mean_accuracy(records: Records) -> float:
+def mean_accuracy_over_lengths(records: Records) -> float:
     """Mean over the lengths of the accuracy at each, so that every length counts alike (Deletang et al. 2023)."""
     _, length = np.unique(records["length"], return_inverse=True)
     right, tokens = (np.bincount(length, weights=records[name]) for name in ("right", "tokens"))
@@ -65,7 +65,7 @@ class TaggingKind(LanguageModelKind):
 
     needs: ClassVar = {"encoder": ["bidirectional"]}
     reads = ()
-    metrics: ClassVar[Mapping[str, Metric]] = {"length_mean_accuracy": length_mean_accuracy}
+    metrics: ClassVar[Mapping[str, Metric]] = {"mean_accuracy_over_lengths": mean_accuracy_over_lengths}
 
     @classmethod
     def needs_of(

@@ -1,0 +1,98 @@
+"""Word problems of groups (Merrill et al. 2024, arXiv 2404.08819): the product of a sequence of group elements so far.
+
+One example, number 0 of `train` of `group=S5` at `length=5` and data_seed 0:
+
+    input   03142 01342 14302 10234 04321
+    target  03142 03421 31204 13204 14023
+
+A target stands at every position. The numbers modulo 60 (`Z60`) commute; the even permutations of five things (`A5`)
+and all of them (`S5`) do not, and are not solvable: their word problems are complete for NC1, which no transformer of
+constant depth and no linear recurrence with diagonal transitions is thought to compute (Merrill et al., section 3).
+Delta rules with negative eigenvalues do better on them than others (Grazzi et al. 2024, arXiv 2411.12537).
+
+A permutation is written as the images of 0 1 2 3 4; the product ab is a after b: (ab)(i) = a(b(i)). Elements are drawn
+independently, all equally likely, and all sequences have the same length. Lengths and sizes of the network are ours.
+"""
+
+from collections.abc import Mapping
+from itertools import permutations
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Int
+
+from attnlab.data.vocabulary import Symbols
+from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table
+
+
+class WordProblem(DrawnTagging):
+    """Word problems of three groups, generated on first use.
+
+    Args:
+        group: `Z60`, `A5` or `S5`.
+        length: elements of a sequence of `train`, `val` and `test/iid`.
+        test_lengths: elements of a sequence of `test/ood`, as many sequences of each length.
+        train_examples, val_examples, test_examples: number of sequences (of each length in `test/ood`).
+        data_seed: seed of the sequences.
+    """
+
+    causal = True
+    subsets = ("train", "val", "test/iid", "test/ood")
+
+    def __init__(
+        self,
+        group: Literal["Z60", "A5", "S5"] = "S5",
+        length: Annotated[int, "[1, inf)"] = 32,
+        test_lengths: list[int] | None = None,
+        train_examples: Annotated[int, "[1, inf)"] = 1_000_000,
+        val_examples: Annotated[int, "[1, inf)"] = 2000,
+        test_examples: Annotated[int, "[1, inf)"] = 2000,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        self.group, self.length, self.test_lengths = group, length, test_lengths or [2 * length, 5 * length]
+        self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
+        self.data_seed = data_seed
+        self.tags, self.products = multiplication_table(group)
+        self.inputs = Symbols(self.tags)
+
+    def parts(self) -> dict[str, list[Part]]:
+        return {
+            "train": [self._part(self.train_examples, self.length)],
+            "val": [self._part(self.val_examples, self.length)],
+            "test/iid": [self._part(self.test_examples, self.length)],
+            "test/ood": [self._part(self.test_examples, length) for length in self.test_lengths],
+        }
+
+    def _part(self, sequences: int, length: int) -> Part:
+        return Part(sequences, {"group": self.group, "length": length})
+
+    def draw(
+        self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]
+    ) -> tuple[Table, Table]:
+        inputs = rng.integers(0, len(self.tags), (sequences, options["length"]), dtype=np.int32)
+        return inputs, running_products(inputs, self.products)
+
+
+def multiplication_table(group: str) -> tuple[tuple[str, ...], Int[np.ndarray, "elements elements"]]:
+    """Names of the elements, the neutral one first, and the number of each product."""
+    if group == "Z60":
+        numbers = np.arange(60, dtype=np.int32)
+        return tuple(map(str, numbers)), (numbers[:, None] + numbers) % 60
+    elements = np.array([p for p in permutations(range(5)) if group == "S5" or _is_even(p)])
+    codes = elements @ 5 ** np.arange(5)[::-1]
+    # elements are in ascending order, and so are their codes
+    products = np.searchsorted(codes, elements[:, elements] @ 5 ** np.arange(5)[::-1])
+    return tuple("".join(map(str, element)) for element in elements), products.astype(np.int32)
+
+
+def _is_even(permutation: tuple[int, ...]) -> bool:
+    swapped = sum(permutation[i] > permutation[j] for j in range(5) for i in range(j))
+    return swapped % 2 == 0
+
+
+def running_products(inputs: Table, products: Int[np.ndarray, "elements elements"]) -> Table:
+    """The product of the elements up to each position, the first one on the left."""
+    results = inputs.copy()
+    for place in range(1, inputs.shape[1]):
+        results[:, place] = products[results[:, place - 1], inputs[:, place]]
+    return results
