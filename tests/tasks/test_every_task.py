@@ -122,10 +122,14 @@ LONGER = {
     "lra_retrieval": ("task.max_length=200", "test/accuracy"),
     "wikitext103": ("task.eval_length=64", "test/length_64/token_perplexity"),
     "wikitext103_masked": ("task.eval_length=100", "test/masked_token_perplexity"),
+    "mqar": ("task.test_lengths=[32] task.test_pairs=[3,8]", "test/pairs_8/accuracy"),
+    "formal_language": ("task.test_length=12", "test/ood/length_12/accuracy"),
+    "word_problem": ("task.test_lengths=[20]", "test/ood/length_20/accuracy"),
+    "algorithmic": ("task.test_size=12", "test/ood/length_9/sequence_accuracy"),
 }
 
 
-@pytest.mark.parametrize("task", slow_except(LONGER, ["mathematics", "lra_listops", "wikitext103"]))
+@pytest.mark.parametrize("task", slow_except(LONGER, ["mathematics", "lra_listops", "wikitext103", "mqar"]))
 def test_lengths_that_were_not_trained_on(task: str, tiny_data: Path, tmp_path: Path) -> None:
     """The trained network is evaluated; results have metrics by length."""
     folder, _ = trained(tiny_data, tmp_path, task, "model=linear_l2", "backbone.positions=sinusoidal")

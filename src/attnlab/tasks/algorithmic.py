@@ -18,7 +18,7 @@ the words of their prompts ("Compute", "The answer is"), and with our symbols in
 The published networks are decoders alone: `backbone.architecture=decoder_only`, which the yaml sets.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Literal
 
@@ -29,6 +29,7 @@ from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.train_test_overlap import count_shared_sequences, shared_in_words
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared
+from attnlab.tasks.shortcuts import Shortcut
 from attnlab.tasks.word_tasks import SequenceTask, Words, declared, origin
 
 STREAMS = {"train": 0, "val": 1, "test/iid": 2, "test/ood": 3}
@@ -89,6 +90,11 @@ class Algorithmic(SequenceTask):
         shared = {name: count_shared_sequences(part.inputs, train) for name, part in framed.items() if name != "train"}
         overlap = shared_in_words(shared, {name: len(framed[name]) for name in shared})
         return self.prepared(framed, f"{origin(self)}, with data_seed {self.data_seed}; {overlap}")
+
+    def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
+        """Those of every task from sequence to sequence; copying is no shortcut where it is asked for."""
+        asked = {"copying the input"} if self.dataset == "copy" else set()
+        return {name: shortcut for name, shortcut in super().shortcuts(prepared).items() if name not in asked}
 
     def pairs(self) -> dict[str, list[Pair]]:
         return {name: self._drawn(name) for name in self.subsets}

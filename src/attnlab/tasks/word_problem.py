@@ -38,6 +38,7 @@ class WordProblem(DrawnTagging):
 
     causal = True
     subsets = ("train", "val", "test/iid", "test/ood")
+    published = "Z60, A5 and others, sequences of 2 to 20 elements"
 
     def __init__(
         self,
