@@ -6,8 +6,8 @@ One example, number 2 of `train`:
     output  roll . agent ( x _ 1 , Emma ) AND roll . theme ( x _ 1 , x _ 3 ) AND teacher ( x _ 3 )
 
 `x _ 3` is the thing or event that word number 3 of the sentence stands for. Some words are trained on alone or in one
-place only; `test/gen` has them elsewhere (18 lexical kinds), or has structures that training does not have (3 structural
-kinds), 1,000 sentences each.
+place only; `test/gen` has them elsewhere (18 lexical kinds), or has structures that training does not have (3
+structural kinds), 1,000 sentences each.
 
 | subset   | file      | rows   | what                                                                               |
 | train    | train.tsv | 24,155 | sentences, among them 143 single words and 12 words each in one sentence           |
@@ -17,8 +17,8 @@ kinds), 1,000 sentences each.
 
 The files are read from a clone of github najoungkim/COGS, from an archive of a clone, or downloaded. No sentence of
 another file is in train.tsv. Logical forms of `test/gen` have up to 480 tokens, in training up to 153, and go to
-`x _ 59`, in training to `x _ 18`: 1,634 rows (844 of cp_recursion, 782 of pp_recursion, 8 lexical ones) need a word that
-no training output has, so that a model over words gets at most 92.2 %. gen.tsv was corrected in 2022 (50 rows of
+`x _ 59`, in training to `x _ 18`: 1,634 rows (844 of cp_recursion, 782 of pp_recursion, 8 lexical ones) need a word
+that no training output has, so that a model over words gets at most 92.2 %. gen.tsv was corrected in 2022 (50 rows of
 obj_pp_to_subj_pp): numbers published before, those of Csordas et al. 2021 too, are on the earlier file. Csordas et al.
 train to a fixed last step and select nothing by dev.tsv; one vocabulary serves sentences and logical forms, as in their
 code. The larger training set of the paper's appendix (train_100.tsv) is not read.
@@ -27,7 +27,6 @@ code. The larger training set of the paper's appendix (train_100.tsv) is not rea
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
