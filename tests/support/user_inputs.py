@@ -51,7 +51,7 @@ def _masked(run: Run, batch: Any) -> Any:
 
 
 WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
-    **dict.fromkeys(("scan", "mathematics", "pcfg"), _sequence),
+    **dict.fromkeys(("scan", "mathematics", "pcfg", "cogs", "cfq"), _sequence),
     "sort_of_clevr": _question,
     "lra_listops": lambda run, part, number: " ".join(TOKENS.decode(part.inputs[number])),
     "lra_text": lambda run, part, number: _bytes(part.inputs[number]),

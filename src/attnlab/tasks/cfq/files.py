@@ -132,10 +132,14 @@ def read_split(content: bytes, where: str) -> dict[str, np.ndarray]:
 
 
 class FileExamples:
-    """All examples and splits of a folder or an archive; `identity` is a part of cache keys."""
+    """All examples and splits of a folder or an archive.
+
+    place:    names them in messages; `where` without folders of this machine, for results.
+    identity: a part of cache keys.
+    """
 
     def __init__(self, tree: FileTree) -> None:
-        self.tree, self.where = tree, tree.path.name
+        self.tree, self.place, self.where = tree, str(tree.path), tree.path.name
         self.identity = tree.identity(_wanted)
 
     def read(self, add: Add) -> dict[str, dict[str, np.ndarray]]:
@@ -161,7 +165,8 @@ class HubExamples:
 
     def __init__(self, advice: str) -> None:
         self.configurations = {name: HubData(HUB, name, REVISION, advice) for name in SPLITS.values()}
-        self.where, self.identity = f"Hugging Face {HUB} at {REVISION[:12]}", [HUB, REVISION]
+        self.place = self.where = f"Hugging Face {HUB} at {REVISION[:12]}"
+        self.identity = [HUB, REVISION]
 
     def read(self, add: Add) -> dict[str, dict[str, np.ndarray]]:
         """As `FileExamples.read`."""

@@ -60,11 +60,13 @@ def read_rows(content: FileContent) -> Iterator[Row]:
 
     Raises:
         DataError: the first line with other than three columns, an unknown word, more words than any official line, or
-            a kind that gen.tsv does not have; or an empty file.
+            a kind that gen.tsv does not have; a last line without its end; or an empty file.
     """
     lines = list(text_lines(io.BytesIO(content.data), content.where))
     if not lines:
         raise DataError(f"{content.where} is empty. Put the official file in its place ({content.official.url}).")
+    if not content.data.endswith(b"\n"):
+        raise bad_line(content.where, len(lines), "the file ends within this line, it is cut short")
     for number, line in track(lines, f"reading {content.where}", len(lines)):
         try:
             yield _parse_line(line, content.where.endswith(FILES["test/gen"]))
