@@ -52,6 +52,13 @@ def test_words_are_made_as_published() -> None:
     assert " ".join(words) == "SELECT count ( * ) WHERE { ?x0 a.b/ns:c.d|ns:e.f M0 . ?x0 people.person.gender m_02zsn }"
 
 
+def test_questions_in_python_are_written_as_users_write(small: Folders) -> None:
+    task = Cfq()
+    prepared = task.prepare(small)
+    read = task.encode_inputs(prepared, ["Was M0's female writer M1's spouse"]).inputs[0].tolist()
+    assert read == prepared.subsets["test"].inputs[0].tolist()
+
+
 @pytest.mark.parametrize("split", ["mcd1", "random"])
 def test_a_split_is_its_lists_of_numbers(split: str, small: Folders) -> None:
     task = Cfq(split=split)

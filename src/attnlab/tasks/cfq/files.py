@@ -52,12 +52,19 @@ Add = Callable[[Pair], int]
 """stores an example and returns its number in the store"""
 
 
+def question_words(question: str) -> list[str]:
+    """Words of a question; each punctuation mark is one."""
+    return _PUNCTUATION.sub(r" \1 ", question).split()
+
+
+def query_words(query: str) -> list[str]:
+    """Words of a query, without the prefix `ns:` at their beginning."""
+    plain = [word.removeprefix("ns:") for word in query.replace("count(*)", "count ( * )").split()]
+    return ["m_" + word[2:] if word.startswith("m.") else word for word in plain]
+
+
 def words_of_example(question: str, query: str) -> Pair:
-    """Words of a question, each punctuation mark by itself, and of a query, without the prefix `ns:`."""
-    words = query.replace("count(*)", "count ( * )").split()
-    plain = [word.removeprefix("ns:") for word in words]
-    named = ["m_" + word[2:] if word.startswith("m.") else word for word in plain]
-    return _PUNCTUATION.sub(r" \1 ", question).split(), named
+    return question_words(question), query_words(query)
 
 
 def read_examples(file: BufferedIOBase, where: str) -> Iterator[Pair]:

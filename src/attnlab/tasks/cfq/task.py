@@ -28,13 +28,14 @@ lines. Whether train and test share examples is counted, and said in every resul
 
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from attnlab.config.message_text import listed
+from attnlab.data.batch import Batch
 from attnlab.data.cached_pairs import stored_pairs, write_pairs
 from attnlab.data.examples import SequencePairs, digest
 from attnlab.data.files.cache import load_arrays, save_arrays
@@ -43,7 +44,17 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.train_test_overlap import shared_in_words
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.cfq.files import FOLDER, PARTS, SOURCE, SPLITS, FileExamples, HubExamples, Pair, open_examples
+from attnlab.tasks.cfq.files import (
+    FOLDER,
+    PARTS,
+    SOURCE,
+    SPLITS,
+    FileExamples,
+    HubExamples,
+    Pair,
+    open_examples,
+    question_words,
+)
 from attnlab.tasks.word_tasks import SequenceOptions, SequenceTask
 
 LENGTH_BINS = (1, 11, 21, 31, 41, 51, 61, 81, 101, 151)
@@ -115,6 +126,11 @@ class Cfq(SequenceTask):
         divided, aside = self.with_validation({part: stored.rows(rows) for part, rows in numbers.items()})
         about = self._about(examples, {part: len(rows) for part, rows in numbers.items()}, shared)
         return self.prepared(divided, "; ".join(filter(None, [about, aside])))
+
+    def encode_inputs(self, prepared: Prepared, inputs: Sequence[str]) -> Batch:
+        """Inputs are questions; punctuation marks may touch words."""
+        spaced = [" ".join(question_words(text)) if isinstance(text, str) else text for text in inputs]
+        return super().encode_inputs(prepared, spaced)
 
     def _about(self, examples: FileExamples | HubExamples, sizes: dict[str, int], shared: int) -> str:
         counts = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
