@@ -18,6 +18,7 @@ from support.slow_cases import slow_except
 from support.small_runs import jobs_of
 
 from attnlab.config.dotted_keys import value_at
+from attnlab.config.job_config import compose_config
 from attnlab.config.schema import Config
 from attnlab.config.validation.type_check import build
 from attnlab.nn.network_parts import count_parameters
@@ -310,3 +311,28 @@ def test_park_and_kims_presets_have_the_settings_of_the_work_they_follow(task: s
     assert {job["task"]["name"] for job in actual} == {task}
     for job in actual:
         assert {key: value_at(job, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("task", ["cogs", "cfq"])
+def test_tasks_without_a_preset_of_park_and_kim_have_the_settings_of_csordas_et_al(task: str) -> None:
+    keys = [
+        "backbone.d_model",
+        "backbone.n_heads",
+        "backbone.n_layers",
+        "backbone.d_feed_forward",
+        "backbone.dropout",
+        "optim.schedule",
+        "optim.clip_norm",
+        "train.batch_size",
+        "train.max_steps",
+        "train.selection",
+    ]
+    expected = {
+        "cogs": [512, 4, 2, 512, 0.1, "constant", 1.0, 128, 50_000, "last_step"],
+        # 35,000 of their 50,000 steps are in their tables
+        "cfq": [128, 16, 2, 256, 0.1, "inverse_sqrt", 1.0, 4096, 35_000, "last_step"],
+    }
+    job = compose_config([f"task={task}"])
+    assert [value_at(job, key) for key in keys] == expected[task]
+    # the peak of their schedule, 0.9 / sqrt(d_model warmup)
+    assert job["optim"]["lr"] == {"cogs": 1e-4, "cfq": pytest.approx(0.9 / (128 * 4000) ** 0.5, rel=0.01)}[task]

@@ -7,6 +7,8 @@ import pytest
 
 from attnlab.data.files.fetch import OfficialFile
 from attnlab.data.files.official_files import OfficialFiles, read_table
+from attnlab.tasks.cfq.files import SOURCE as CFQ
+from attnlab.tasks.cogs.files import OFFICIAL as COGS
 from attnlab.tasks.glue.data_sets import DATA_SETS
 from attnlab.tasks.lra.image import OFFICIAL as CIFAR10
 from attnlab.tasks.lra.text import OFFICIAL as IMDB
@@ -15,7 +17,7 @@ from attnlab.tasks.pcfg.files import OFFICIAL as PCFG
 from attnlab.tasks.scan.task import OFFICIAL as SCAN
 from attnlab.tasks.wikitext.files import CORPORA
 
-ENTRIES = [*DATA_SETS.values(), CIFAR10, IMDB, SOURCE, *PCFG.values(), SCAN, *CORPORA.values()]
+ENTRIES = [*DATA_SETS.values(), CFQ, CIFAR10, COGS, IMDB, SOURCE, *PCFG.values(), SCAN, *CORPORA.values()]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.what)

@@ -1,6 +1,7 @@
 """Every task in small: a few lines of data in the official layouts, and settings that train within a second."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ TINY: dict[str, tuple[str, ...]] = {
     "sort_of_clevr": SMALL_CLEVR,
     "mathematics": (*SIZES, "task.questions_per_difficulty=30", "task.test_questions=4"),
     "pcfg": (*SIZES, "task.split=substitutivity"),
+    "cogs": (*SIZES, *ONCE),
     "lra_listops": (
         *(*SIZES, *ONCE, "backbone.d_classifier=8", "task.source=generated", "task.min_length=5", "task.max_length=60"),
         *("task.train_size=40", "task.val_size=8", "task.test_size=8"),
@@ -55,6 +57,7 @@ TINY: dict[str, tuple[str, ...]] = {
 }
 TINY |= {task: SIZES for task in group_choices()["task"] if task not in TINY}
 """a task of a user's own needs no entry"""
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one", "dog", "that", "ran", "to", "some", "old", "tree"]
 
 
@@ -80,6 +83,8 @@ def write_data(data: Path) -> None:
     for part in ("train", "test", "test_twin"):
         for side, ending in enumerate(("src", "tgt")):
             write(folder / f"{part}.{ending}", "".join(f"{row[side]}\n" for row in rows * 3))
+    for name in ("cogs/COGS", "cfq/cfq"):
+        shutil.copytree(FIXTURES / name, data / name, dirs_exist_ok=True)
     for subset in ("train", "test"):
         for number, sentence in enumerate(sentences(len(subset), 24)):
             side, rating = (("neg", 2), ("pos", 9))[number % 2]

@@ -56,7 +56,7 @@ def _tagged(run: Run, part: Any, number: int) -> str:
 
 
 WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
-    **dict.fromkeys(("scan", "mathematics", "pcfg", "algorithmic"), _sequence),
+    **dict.fromkeys(("scan", "mathematics", "pcfg", "cogs", "cfq", "algorithmic"), _sequence),
     "sort_of_clevr": _question,
     "lra_listops": lambda run, part, number: " ".join(TOKENS.decode(part.inputs[number])),
     "lra_text": lambda run, part, number: _bytes(part.inputs[number]),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from attnlab.config.message_text import listed
 from attnlab.config.plain_yaml import table_beside
 
 LARGEST = 1e300
@@ -19,6 +20,8 @@ LONG = 1e9
 MOST_DIGITS = 8
 """after the decimal point"""
 NOT_FINITE = "not finite"
+MOST_LISTED = 4
+"""metrics that a line about a shortcut names"""
 
 
 @dataclass(frozen=True)
@@ -173,13 +176,12 @@ def label(name: str, unit: str) -> str:
 
 
 def shortcut_lines(shortcuts: Mapping[str, Mapping[str, float]], names: Iterable[str]) -> list[str]:
-    """For each of these metrics that has a shortcut, the best one as a line of text."""
-    best = {name: best_first(name, shortcuts.get(name, {}).items())[:1] for name in names}
-    return [
-        f"shortcut in {name}: {text(name, value)} ({shortcut})"
-        for name, pairs in best.items()
-        for shortcut, value in pairs
-    ]
+    """The best shortcut in each of these metrics that has one, as lines of text; equal ones share a line."""
+    together: dict[str, list[str]] = {}
+    for name in names:
+        for shortcut, value in best_first(name, shortcuts.get(name, {}).items())[:1]:
+            together.setdefault(f"{text(name, value)} ({shortcut})", []).append(name)
+    return [f"shortcut in {listed(metrics, MOST_LISTED)}: {best}" for best, metrics in together.items()]
 
 
 def best_first(metric: str, pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:

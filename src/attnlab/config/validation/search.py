@@ -120,7 +120,7 @@ def _objective_problems(configs: Sequence[Mapping[str, Any]]) -> list[Problem]:
     without = {config["task"]["name"] for config in configs if config["train"].get("validate_every") is None}
     advice = (
         "has no validation set, and the test set must select nothing; search on a task that has one "
-        "(train.validate_every; scan, pcfg and mathematics can: task.validation_share), or sweep a grid without"
+        "(train.validate_every; scan, pcfg, mathematics and cfq can: task.validation_share), or sweep a grid without"
     )
     text = f": task={listed(sorted(without))} {advice} {CHOSEN}"
     return [Problem(CHOSEN, text)] if without else []

@@ -23,6 +23,11 @@ class FileContent:
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
+    @property
+    def is_official(self) -> bool:
+        """Whether these are the official bytes; false too where their checksum is not known."""
+        return self.official.sha256 == self.sha256
+
     def require_official(self) -> None:
         """Refuses other bytes than the official ones with a DataError, where their checksum is known."""
         expected = self.official.sha256

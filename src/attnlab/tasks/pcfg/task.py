@@ -32,12 +32,13 @@ from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
 
+from attnlab.data.cached_pairs import stored_pairs, write_pairs
 from attnlab.data.examples import SequencePairs
 from attnlab.data.files.cache import load_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
-from attnlab.data.ragged_arrays import Ragged, RaggedWriter
+from attnlab.data.ragged_arrays import Ragged
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.pcfg.files import OFFICIAL, Readings, exceptional, read_pairs, regular, regular_or_exceptional
 from attnlab.tasks.pcfg.interpreter import FUNCTIONS, MAX_INPUT, MAX_OUTPUT, TWINS, WORDS, interpret
@@ -156,27 +157,17 @@ class Pcfg(SequenceTask):
         return f"{subset} {rows:,} rows, as many as the official file has (there is no checksum)"
 
     def _build(self, cache_folder: Path, stems: Mapping[str, str], files: Mapping[str, FileContent]) -> None:
-        start, end, largest = WORDS.start_id, WORDS.end_id, len(WORDS) - 1
         for subset, stem in stems.items():
             inputs, targets = files[f"{stem}.src"], files[f"{stem}.tgt"]
             pairs = read_pairs(inputs, targets, self._readings(subset), f"PCFG SET {stem}")
-            name = subset.replace("/", "_")
-            with (
-                RaggedWriter(cache_folder, f"{name}_inputs", largest) as source_rows,
-                RaggedWriter(cache_folder, f"{name}_targets", largest) as target_rows,
-            ):
-                for words, symbols in pairs:
-                    source_rows.append([start, *words, end])
-                    target_rows.append([*symbols, end])
+            write_pairs(cache_folder, subset, pairs, WORDS, WORDS)
             inputs.require_official()
             targets.require_official()
 
 
 def _pairs(arrays: Mapping[str, np.ndarray], subset: str) -> SequencePairs:
-    name = subset.replace("/", "_")
-    inputs, targets = (Ragged.from_arrays(arrays, f"{name}_{side}") for side in ("inputs", "targets"))
-    groups = {} if subset == "train" else by_depth(inputs)
-    return SequencePairs(inputs, targets, WORDS.pad_id, groups, LENGTH_BINS)
+    pairs = stored_pairs(arrays, subset, WORDS.pad_id, LENGTH_BINS)
+    return pairs if subset == "train" else replace(pairs, groups=by_depth(pairs.inputs))
 
 
 def depths(inputs: Ragged) -> np.ndarray:
