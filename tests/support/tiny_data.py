@@ -47,6 +47,10 @@ TINY: dict[str, tuple[str, ...]] = {
         "backbone.d_classifier=8",
     ),
     "flip_flop": (*SIZES, "task.length=16", "task.train_sequences=64", "task.test_sequences=8"),
+    "mad": (
+        *(*SIZES, *ONCE, "train.max_epochs=null", "task.dataset=compression", "task.length=16"),
+        *("task.train_examples=64", "task.val_examples=8", "task.test_examples=8"),
+    ),
 }
 TINY |= {task: SIZES for task in group_choices()["task"] if task not in TINY}
 """a task of a user's own needs no entry"""

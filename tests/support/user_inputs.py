@@ -59,6 +59,7 @@ WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
     **dict.fromkeys(("lra_pathfinder", "lra_image"), lambda run, part, number: part.pictures(np.array([number]))[0]),
     "glue": _sentence,
     **dict.fromkeys(("wikitext103", "wikitext2", "wikitext103_masked"), _stream),
+    "mad": lambda run, part, number: " ".join(run.task.inputs.decode(part.inputs[number])),
     "flip_flop": lambda run, part, number: "".join(WORDS[token] for token in part.tokens(np.array([number]))[0][:-1]),
 }
 """for each shipped task, an example of a subset as an input of `Run.predict`"""
