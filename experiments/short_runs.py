@@ -58,6 +58,8 @@ SHORT: dict[str, str] = {
     "backbone.d_classifier=64",
     "flip_flop": "train.max_steps=600 train.batch_size=16 optim.lr=2e-3 task.length=64 task.train_sequences=20000 "
     "task.test_sequences=400",
+    "mad": "train.max_steps=300 train.max_epochs=null train.batch_size=32 optim.lr=2e-3 task.length=64 "
+    "train.validate_every=150",
 }
 """overrides of each task's runs, in addition to `SMALL` and `QUICK`"""
 
