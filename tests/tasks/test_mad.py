@@ -22,9 +22,9 @@ from attnlab.tasks.base import Prepared
 from attnlab.tasks.drawn_tagging import UNSCORED
 from attnlab.tasks.kinds.base import build_network, kind_of
 from attnlab.tasks.mad import task as module
-from attnlab.tasks.mad.definitions import BASELINES, Name, answers, draw
+from attnlab.tasks.mad.options import BASELINES, Name
 from attnlab.tasks.mad.sequences import fuzzy_recall, recall, recalled, selective_copying, value_table
-from attnlab.tasks.mad.task import Mad
+from attnlab.tasks.mad.task import Mad, answers, draw
 
 TASKS = get_args(Name)
 ROWS = 2000

@@ -10,15 +10,11 @@ from functools import partial
 import numpy as np
 
 from attnlab.tasks.drawn_tagging import UNSCORED, Table, distinct
+from attnlab.tasks.mad.options import split
 
 NOTHING = -1
 """stands in the places of a motif that a shorter one leaves empty"""
 Rng = np.random.Generator
-
-
-def split(vocabulary: int) -> tuple[int, int]:
-    """Number of keys, the first numbers, and number of keys and values together."""
-    return vocabulary // 2, vocabulary
 
 
 def recall(rng: Rng, rows: int, vocabulary: int, length: int, noise_share: float, noise_vocabulary: int) -> Table:

@@ -52,7 +52,8 @@ from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table
 from attnlab.tasks.kinds.tagging import NONE, TaggedSequences, always, tag_scores
-from attnlab.tasks.mad.definitions import BASELINES, Name, answers, draw, key_and_value_numbers, require_possible
+from attnlab.tasks.mad import sequences
+from attnlab.tasks.mad.options import BASELINES, Name, key_and_value_numbers, require_possible
 from attnlab.tasks.mad.sequences import value_table
 from attnlab.tasks.shortcuts import Records, Shortcut
 
@@ -153,6 +154,43 @@ class Mad(DrawnTagging):
             return tag_scores(np.where(last >= starts, ids[last] + 1, NONE), part)
 
         return scores
+
+
+def draw(
+    rng: np.random.Generator, rows: int, training: bool, dataset: str, vocabulary: int, length: int, **options: Any
+) -> Table:
+    """Inputs of a task, each a row; `options` are the others that it reads."""
+    match dataset:
+        case "in_context_recall":
+            return sequences.recall(rng, rows, vocabulary, length, noise_share=0.0, noise_vocabulary=0)
+        case "noisy_in_context_recall":
+            return sequences.recall(rng, rows, vocabulary, length, **options)
+        case "fuzzy_in_context_recall":
+            shortest = 1 if training else options["key_motif"]
+            return sequences.fuzzy_recall(rng, rows, vocabulary, length, shortest_key=shortest, **options)
+        case "memorization":
+            return sequences.memorization(rng, rows, vocabulary, length)
+        case "compression":
+            return sequences.compression(rng, rows, vocabulary, length)
+    return sequences.selective_copying(rng, rows, vocabulary, length, **options)
+
+
+def answers(inputs: Table, training: bool, values: np.ndarray, dataset: str, **options: Any) -> Table:
+    """Targets of inputs, `UNSCORED` where there is none.
+
+    Args:
+        values: of the keys of memorization.
+    """
+    match dataset:
+        case "memorization":
+            return sequences.memorized(inputs, values)
+        case "compression":
+            return inputs
+        case "selective_copying":
+            return sequences.copied(inputs, options["vocabulary"], options["tokens_to_copy"])
+    motif = max(options.get("key_motif", 1), options.get("value_motif", 1))
+    found = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
+    return sequences.followed(inputs, found) if training else found
 
 
 def most_frequent_then_end(train: TaggedSequences) -> Shortcut:

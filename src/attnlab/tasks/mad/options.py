@@ -1,14 +1,10 @@
-"""The six tasks of MAD by name: published baselines, what their options allow, sequences and targets."""
+"""Options of the six tasks of MAD: published baselines, and what fits together."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
-
 from attnlab.config.message_text import listed
 from attnlab.data.files.fetch import DataError
-from attnlab.tasks.drawn_tagging import Table
-from attnlab.tasks.mad import sequences
 
 Name = Literal[
     "in_context_recall",
@@ -41,47 +37,15 @@ BASELINES: Mapping[Name, Mapping[str, int | float]] = {
 """the options that each task reads, at its published baseline"""
 
 
+def split(vocabulary: int) -> tuple[int, int]:
+    """Number of keys, the first numbers, and number of keys and values together."""
+    return vocabulary // 2, vocabulary
+
+
 def key_and_value_numbers(dataset: str, options: Mapping[str, Any]) -> tuple[int, int]:
     """Of a recall task: numbers below the first are in keys, other numbers below the second in values."""
     special = int(dataset == "fuzzy_in_context_recall")
-    return sequences.split(options["vocabulary"] - options.get("noise_vocabulary", 0) - special)
-
-
-def draw(
-    rng: np.random.Generator, rows: int, training: bool, dataset: str, vocabulary: int, length: int, **options: Any
-) -> Table:
-    """Inputs of a task, each a row; `options` are the others that it reads."""
-    match dataset:
-        case "in_context_recall":
-            return sequences.recall(rng, rows, vocabulary, length, noise_share=0.0, noise_vocabulary=0)
-        case "noisy_in_context_recall":
-            return sequences.recall(rng, rows, vocabulary, length, **options)
-        case "fuzzy_in_context_recall":
-            shortest = 1 if training else options["key_motif"]
-            return sequences.fuzzy_recall(rng, rows, vocabulary, length, shortest_key=shortest, **options)
-        case "memorization":
-            return sequences.memorization(rng, rows, vocabulary, length)
-        case "compression":
-            return sequences.compression(rng, rows, vocabulary, length)
-    return sequences.selective_copying(rng, rows, vocabulary, length, **options)
-
-
-def answers(inputs: Table, training: bool, values: np.ndarray, dataset: str, **options: Any) -> Table:
-    """Targets of inputs, `UNSCORED` where there is none.
-
-    Args:
-        values: of the keys of memorization.
-    """
-    match dataset:
-        case "memorization":
-            return sequences.memorized(inputs, values)
-        case "compression":
-            return inputs
-        case "selective_copying":
-            return sequences.copied(inputs, options["vocabulary"], options["tokens_to_copy"])
-    motif = max(options.get("key_motif", 1), options.get("value_motif", 1))
-    found = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
-    return sequences.followed(inputs, found) if training else found
+    return split(options["vocabulary"] - options.get("noise_vocabulary", 0) - special)
 
 
 def require_possible(dataset: Name, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
