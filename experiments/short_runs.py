@@ -67,6 +67,8 @@ SHORT: dict[str, str] = {
     "task.train_examples=50000 train.validate_every=200",
     "algorithmic": "train.max_steps=400 train.batch_size=64 optim.lr=3e-3 task.size=8 task.train_examples=50000 "
     "task.test_examples=1000 train.validate_every=200 backbone.positions=sinusoidal",
+    "mad": "train.max_steps=300 train.max_epochs=null train.batch_size=32 optim.lr=2e-3 task.length=64 "
+    "train.validate_every=150",
 }
 """overrides of each task's runs, in addition to `SMALL` and `QUICK`"""
 OF_A_KIND = re.compile(r"functions_|gen/(?!lexical|structural)\w+/")

@@ -19,10 +19,14 @@ from attnlab.nn.output_head import Output
 from attnlab.tasks.kinds.base import build_network, kind_of
 
 LENGTHS = [5, 2, 3]
-TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked")
+TASKS = ("lra_listops", "lra_retrieval", "flip_flop", "wikitext103_masked", "mad")
 FAST = [
     *((task, model) for task in ("lra_listops", "flip_flop") for model in one_of_each_mechanism(task)),
-    *((task, model) for task in ("lra_retrieval", "wikitext103_masked") for model in one_of_each_mechanism(task)[::4]),
+    *(
+        (task, model)
+        for task in ("lra_retrieval", "wikitext103_masked", "mad")
+        for model in one_of_each_mechanism(task)[::4]
+    ),
 ]
 """the laws hold every network of two other kinds, and every attention"""
 PAIRS = slow_except(dict.fromkeys((*FAST, *((task, model) for task in TASKS for model in distinct_for(task)))), FAST)

@@ -52,6 +52,9 @@ SPECS = {
         kind="classification", modality="token_pairs", input_vocabulary=7, n_classes=2, max_input_length=100
     ),
     "flip_flop": TaskSpec(kind="language_model", modality="tokens", input_vocabulary=7, max_input_length=100),
+    "mad": TaskSpec(
+        kind="compression", modality="tokens", input_vocabulary=7, output_vocabulary=7, max_input_length=100
+    ),
     "wikitext103_masked": TaskSpec(
         kind="masked_language_model",
         modality="tokens",

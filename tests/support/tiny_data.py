@@ -54,6 +54,7 @@ TINY: dict[str, tuple[str, ...]] = {
     "formal_language": (*SIZES, "task.length=6", "task.test_length=8", *FEW, *ONCE),
     "word_problem": (*SIZES, "task.length=6", *FEW, *ONCE),
     "algorithmic": (*SIZES, "task.size=5", *FEW, *ONCE),
+    "mad": (*(*SIZES, *ONCE, *FEW, "train.max_epochs=null", "task.dataset=compression", "task.length=16"),),
 }
 TINY |= {task: SIZES for task in group_choices()["task"] if task not in TINY}
 """a task of a user's own needs no entry"""

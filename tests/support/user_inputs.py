@@ -64,7 +64,7 @@ WRITTEN: dict[str, Callable[[Run, Any, int], Any]] = {
     **dict.fromkeys(("lra_pathfinder", "lra_image"), lambda run, part, number: part.pictures(np.array([number]))[0]),
     "glue": _sentence,
     **dict.fromkeys(("wikitext103", "wikitext2", "wikitext103_masked"), _stream),
-    **dict.fromkeys(("mqar", "word_problem", "formal_language"), _tagged),
+    **dict.fromkeys(("mqar", "mad", "word_problem", "formal_language"), _tagged),
     "flip_flop": lambda run, part, number: "".join(WORDS[token] for token in part.tokens(np.array([number]))[0][:-1]),
 }
 """for each shipped task, an example of a subset as an input of `Run.predict`"""

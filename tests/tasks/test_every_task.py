@@ -37,10 +37,11 @@ EACH_KIND = {
     "lra_listops": "test/accuracy",
     "flip_flop": "test/iid/accuracy",
     "wikitext103_masked": "test/masked_token_perplexity",
+    "mad": "test/accuracy",
 }
 """other kinds of network, each with a metric; test_training.py has the kinds of ELSEWHERE. Fast is
 every other mechanism that these kinds cannot have: as causal language models"""
-FAST = {"lra_listops": (), "flip_flop": causal_models()[::2], "wikitext103_masked": ("linear_l2_ortho",)}
+FAST = {"lra_listops": (), "flip_flop": causal_models()[::2], "wikitext103_masked": ("linear_l2_ortho",), "mad": ()}
 PRODUCT = [
     pytest.param(task, model, marks=[] if model in FAST[task] else [pytest.mark.slow])
     for task in EACH_KIND
@@ -121,6 +122,7 @@ LONGER = {
     "lra_text": ("task.max_length=200", "test/accuracy"),
     "lra_retrieval": ("task.max_length=200", "test/accuracy"),
     "wikitext103": ("task.eval_length=64", "test/length_64/token_perplexity"),
+    "mad": ("task.length=40", "test/length_40/accuracy"),
     "wikitext103_masked": ("task.eval_length=100", "test/masked_token_perplexity"),
     "mqar": ("task.test_lengths=[32] task.test_pairs=[3,8]", "test/pairs_8/accuracy"),
     "formal_language": ("task.test_length=12", "test/ood/length_12/accuracy"),

@@ -133,3 +133,14 @@ class DrawnTagging(TaggingTask):
 
     def _cache_name(self) -> str:
         return type(self).__module__.removeprefix("attnlab.tasks.").partition(".")[0]
+
+
+def distinct(rng: np.random.Generator, rows: int, size: int, count: int) -> np.ndarray:
+    """`count` different numbers below `size` in each row [rows, count], all orders equally likely: the first steps of
+    the Fisher-Yates shuffle in all rows at once."""
+    table = np.tile(np.arange(size, dtype=np.int32), (rows, 1))
+    every = np.arange(rows)
+    for place in range(count):
+        other = rng.integers(place, size, rows)
+        table[every, other], table[:, place] = table[:, place], table[every, other]
+    return table[:, :count]

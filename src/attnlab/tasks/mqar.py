@@ -23,7 +23,7 @@ import numpy as np
 from attnlab.data.files.fetch import DataError
 from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table
+from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table, distinct
 from attnlab.tasks.kinds.tagging import NONE, TaggedSequences, tag_scores
 from attnlab.tasks.shortcuts import Records, Shortcut
 
@@ -162,17 +162,6 @@ def recalled(inputs: Table, pairs: int) -> Table:
     rows, places, pair = np.nonzero(inputs[:, 2 * pairs :: 2, None] == keys[:, None])
     targets[rows, 2 * pairs + 2 * places] = values[rows, pair]
     return targets
-
-
-def distinct(rng: np.random.Generator, rows: int, size: int, count: int) -> np.ndarray:
-    """`count` different numbers below `size` in each row [rows, count], all orders equally likely: the first steps of
-    the Fisher-Yates shuffle in all rows at once."""
-    table = np.tile(np.arange(size, dtype=np.int32), (rows, 1))
-    every = np.arange(rows)
-    for place in range(count):
-        other = rng.integers(place, size, rows)
-        table[every, other], table[:, place] = table[:, place], table[every, other]
-    return table[:, :count]
 
 
 def distinct_with(rng: np.random.Generator, rows: int, weights: Sequence[float] | np.ndarray, count: int) -> np.ndarray:

@@ -1,0 +1,206 @@
+"""MAD, six small tasks that stand for abilities of language models (Poli et al. 2024, arXiv 2403.17844, section 3).
+
+One example of each, number 0 of `test` at the options behind its name and data_seed 0; `_` = no target.
+
+`in_context_recall`, vocabulary=8 length=16: pairs of a key and its value, one value for a key in a sequence
+
+    input   1 7 0 7 3 7 2 6 2 6 1 7 0 7 2
+    target  _ _ _ _ _ _ _ _ 6 _ 7 _ 7 _ 6
+
+`noisy_in_context_recall`, vocabulary=12 noise_vocabulary=4 length=16 noise_share=0.4: 8 and more are noise
+
+    input   3 7 9 11 10 9 10 9 11 10 2 5 0 5 3
+    target  _ _ _ _ _ _ _ _ _ _ _ _ _ _ 7
+
+`fuzzy_in_context_recall`, vocabulary=12 length=20: keys and values of up to three numbers; 11 pads
+
+    input   11 11 11 11 11 0 3 4 10 5 8 3 0 1 6 10 3 0 1 6
+    target  _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ 6 10
+
+`memorization`, vocabulary=16 length=8: one value for a key in all sequences; 15 stands where it belongs
+
+    input   5 15 0 15 4 15 3 15
+    target  _ 13 _ 7 _ 9 _ 8
+
+`compression`, length=8: all numbers from the last hidden state (`tasks.kinds.compression`)
+
+    input   1 6 10 1 10 4 10 15
+    target  1 6 10 1 10 4 10 15
+
+`selective_copying`, length=16 tokens_to_copy=3: the numbers among the blanks 14 are repeated behind 15
+
+    input   14 10 14 14 14 14 13 14 14 14 14 0 15 14 14 14
+    target  _ _ _ _ _ _ _ _ _ _ _ _ _ 10 13 0
+
+In `train` of the three recalls every next number is a target, in `val` and `test` the values of keys that came before;
+the other tasks have the same targets everywhere. The last number of a recall is a target alone: inputs of the first two
+tasks are one number shorter than `length`.
+
+Definitions as in github athms/mad-lab (mad/data/instances.py, configs/tasks/*.yml, 0f49a45); the sequences are drawn
+here. `tests/tasks/test_mad.py` compares the targets with sequences of that code. What differs: accuracies are shares of
+all targets, published ones means over the accuracies of each number (torchmetrics, macro); the probe of
+fuzzy_in_context_recall is never left out (`sequences.fuzzy_recall`); there is a `val`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+
+from attnlab.data.task_spec import TaskSpec
+from attnlab.data.vocabulary import Symbols
+from attnlab.tasks.base import Prepared
+from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table
+from attnlab.tasks.kinds.tagging import NONE, TaggedSequences, always, tag_scores
+from attnlab.tasks.mad import sequences
+from attnlab.tasks.mad.options import BASELINES, Name, key_and_value_numbers, require_possible
+from attnlab.tasks.mad.sequences import value_table
+from attnlab.tasks.shortcuts import Records, Shortcut
+
+
+class Mad(DrawnTagging):
+    """One of the six tasks, generated on first use; null = the published baseline of the task (`BASELINES`).
+
+    Args:
+        dataset: name of the task.
+        vocabulary: number of different numbers, with the noise and the special ones.
+        length: numbers of a sequence.
+        noise_share: share of the pairs that are noise.
+        noise_vocabulary: numbers of the vocabulary that are noise.
+        key_motif, value_motif: most numbers of a key and of a value; keys of `val` and `test` all have `key_motif`.
+        tokens_to_copy: numbers to copy in a sequence.
+        train_examples, val_examples, test_examples: number of sequences.
+        data_seed: seed of the sequences, and of the map of memorization.
+    """
+
+    kind = "tagging"
+    subsets = ("train", "val", "test")
+    causal = True
+    published = "train 12,800 (memorization 256), test 1,280"
+
+    def __init__(
+        self,
+        dataset: Name = "in_context_recall",
+        vocabulary: Annotated[int, "[4, inf)"] | None = None,
+        length: Annotated[int, "[4, inf)"] | None = None,
+        noise_share: Annotated[float, "[0, 1)"] | None = None,
+        noise_vocabulary: Annotated[int, "[1, inf)"] | None = None,
+        key_motif: Annotated[int, "[1, inf)"] | None = None,
+        value_motif: Annotated[int, "[1, inf)"] | None = None,
+        tokens_to_copy: Annotated[int, "[1, inf)"] | None = None,
+        train_examples: Annotated[int, "[1, inf)"] | None = None,
+        val_examples: Annotated[int, "[1, inf)"] = 1280,
+        test_examples: Annotated[int, "[1, inf)"] = 1280,
+        data_seed: Annotated[int, "[0, inf)"] = 0,
+    ) -> None:
+        given = {
+            "vocabulary": vocabulary,
+            "length": length,
+            "noise_share": noise_share,
+            "noise_vocabulary": noise_vocabulary,
+            "key_motif": key_motif,
+            "value_motif": value_motif,
+            "tokens_to_copy": tokens_to_copy,
+            "train_examples": train_examples,
+        }
+        self.dataset, self.data_seed = dataset, data_seed
+        self.given = {name: value for name, value in given.items() if value is not None}
+        self.options: dict[str, Any] = {**BASELINES[dataset], **self.given}
+        train = self.options.pop("train_examples")
+        self.examples_of = {"train": train, "val": val_examples, "test": test_examples}
+        self.inputs = Symbols(tuple(map(str, range(self.options["vocabulary"]))))
+        self.tags, self.first_tag = self.inputs.words, len(self.inputs.special)
+
+    def task_spec(self, **properties: Any) -> TaskSpec:
+        """The kind is `compression` for that task; both kinds need causal attention alone."""
+        return super().task_spec(**({"kind": "compression"} if self.dataset == "compression" else {}), **properties)
+
+    def parts(self) -> dict[str, list[Part]]:
+        require_possible(self.dataset, self.given, self.options)
+        options = {"dataset": self.dataset, **self.options}
+        return {name: [Part(number, options)] for name, number in self.examples_of.items()}
+
+    def draw(
+        self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]
+    ) -> tuple[Table, Table]:
+        training = subset == "train"
+        inputs = draw(rng, sequences, training, **options)
+        return inputs, answers(inputs, training, value_table(self.data_seed, options["vocabulary"]), **options)
+
+    def shortcuts(self, prepared: Prepared[TaggedSequences]) -> Mapping[str, Shortcut]:
+        """Of recalls, the most frequent value in place of the most frequent tag, which may be in no value, and the last
+        number of a value before; of selective_copying, the last number to copy; of compression, the number that is
+        always last."""
+        shortcuts, train = super().shortcuts(prepared), prepared.subsets["train"]
+        if self.dataset == "memorization":
+            return shortcuts
+        if self.dataset == "compression":
+            return {**shortcuts, "most frequent tag, then the end": most_frequent_then_end(train)}
+        if self.dataset == "selective_copying":
+            return {**shortcuts, "last number to copy": self._last_of(0, self.options["vocabulary"] - 2)}
+        first, stop = key_and_value_numbers(self.dataset, self.options)
+        stored = slice(first + self.first_tag + 1, stop + self.first_tag + 1)
+        counts = np.bincount(train.targets.values, minlength=stored.stop)[stored]
+        frequent = always(stored.start + int(counts.argmax()))
+        return {"most frequent value": frequent, "value before": self._last_of(first, stop)}
+
+    def _last_of(self, first: int, stop: int) -> Shortcut:
+        """Every target is the last number from `first` to `stop - 1` in the inputs so far."""
+
+        def scores(part: TaggedSequences) -> Records:
+            ids, starts = part.inputs.values.astype(int), np.repeat(part.inputs.offsets[:-1], part.inputs.lengths)
+            numbers = ids - len(self.inputs.special)
+            last = np.maximum.accumulate(np.where((numbers >= first) & (numbers < stop), np.arange(len(ids)), -1))
+            return tag_scores(np.where(last >= starts, ids[last] + 1, NONE), part)
+
+        return scores
+
+
+def draw(
+    rng: np.random.Generator, rows: int, training: bool, dataset: str, vocabulary: int, length: int, **options: Any
+) -> Table:
+    """Inputs of a task, each a row; `options` are the others that it reads."""
+    match dataset:
+        case "in_context_recall":
+            return sequences.recall(rng, rows, vocabulary, length, noise_share=0.0, noise_vocabulary=0)
+        case "noisy_in_context_recall":
+            return sequences.recall(rng, rows, vocabulary, length, **options)
+        case "fuzzy_in_context_recall":
+            shortest = 1 if training else options["key_motif"]
+            return sequences.fuzzy_recall(rng, rows, vocabulary, length, shortest_key=shortest, **options)
+        case "memorization":
+            return sequences.memorization(rng, rows, vocabulary, length)
+        case "compression":
+            return sequences.compression(rng, rows, vocabulary, length)
+    return sequences.selective_copying(rng, rows, vocabulary, length, **options)
+
+
+def answers(inputs: Table, training: bool, values: np.ndarray, dataset: str, **options: Any) -> Table:
+    """Targets of inputs, `UNSCORED` where there is none.
+
+    Args:
+        values: of the keys of memorization.
+    """
+    match dataset:
+        case "memorization":
+            return sequences.memorized(inputs, values)
+        case "compression":
+            return inputs
+        case "selective_copying":
+            return sequences.copied(inputs, options["vocabulary"], options["tokens_to_copy"])
+    motif = max(options.get("key_motif", 1), options.get("value_motif", 1))
+    found = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
+    return sequences.followed(inputs, found) if training else found
+
+
+def most_frequent_then_end(train: TaggedSequences) -> Shortcut:
+    """Every target is the most frequent one of training, the last one of a sequence the one that is always last."""
+    values = train.targets.values
+    best, last = np.bincount(values).argmax(), values[-1]
+
+    def scores(part: TaggedSequences) -> Records:
+        answers = np.full(len(part.targets.values), best)
+        answers[part.targets.offsets[1:] - 1] = last
+        return tag_scores(answers, part)
+
+    return scores
