@@ -24,7 +24,7 @@ SIZES = (
 )
 ONCE = ("train.validate_every=1000",)
 """validate at the last step alone"""
-FEW = ("task.train_examples=64", "task.val_examples=4", "task.test_examples=4")
+FEW = ("task.train_examples=64", "task.val_examples=8", "task.test_examples=8")
 TINY: dict[str, tuple[str, ...]] = {
     "scan": SMALL_SCAN,
     "sort_of_clevr": SMALL_CLEVR,
