@@ -254,6 +254,7 @@ def check_claim_figure(kind: str, name: str, column: str | None) -> None:
         "pairs": len(row_names(name)) > 1,
         "iid_ood": any("/ood/" in metric for metric in metrics),
         "errors": any(metric.endswith("/sequence_accuracy") for metric in metrics),
+        "state_size": True,
     }[kind]
 
 
