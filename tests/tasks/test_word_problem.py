@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnlab.data.files.fetch import Folders
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks import word_problem
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.word_problem import WordProblem, multiplication_table, running_products
@@ -50,6 +50,16 @@ def test_targets_are_products_up_to_each_position(tmp_path: Path) -> None:
     assert part.lengths.tolist() == [8] * 3 + [12] * 3
     batch = part.batch(np.arange(6))
     assert batch.scored.sum(1).tolist() == part.lengths.tolist()
+
+
+def test_transpositions_of_s5_alone(tmp_path: Path) -> None:
+    task, prepared = WordProblem(), prepare(tmp_path, elements="transpositions", train_examples=200, length=40)
+    part = prepared.subsets["train"]
+    inputs = {task.inputs.words[number] for number in np.unique(part.inputs.values)}
+    assert len(inputs) == 10 and all(sum(name[i] == str(i) for i in range(5)) == 3 for name in inputs)
+    assert len(np.unique(part.targets.values)) == 120
+    with pytest.raises(DataError, match=r"task\.elements=transpositions: A5 has none; task\.group=S5 has ten"):
+        prepare(tmp_path, elements="transpositions", group="A5")
 
 
 def test_the_docstring_shows_a_real_example(tmp_path: Path) -> None:

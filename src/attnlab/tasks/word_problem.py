@@ -2,8 +2,8 @@
 
 One example, number 0 of `train` of `group=S5` at `length=5` and data_seed 0:
 
-    input   03142 01342 14302 10234 04321
-    target  03142 03421 31204 13204 14023
+    input   41230 21403 34021 14023 40321
+    target  41230 21043 43201 31420 03241
 
 A target stands at every position. The numbers modulo 60 (`Z60`) commute; the even permutations of five things (`A5`)
 and all of them (`S5`) do not, and are not solvable: their word problems are complete for NC1, which no transformer of
@@ -11,7 +11,8 @@ constant depth and no linear recurrence with diagonal transitions is thought to 
 Delta rules with negative eigenvalues do better on them than others (Grazzi et al. 2024, arXiv 2411.12537).
 
 A permutation is written as the images of 0 1 2 3 4; the product ab is a after b: (ab)(i) = a(b(i)). Elements are drawn
-independently, all equally likely, and all sequences have the same length. Lengths and sizes of the network are ours.
+independently, all equally likely, and all sequences have the same length. With `elements=transpositions` (`S5`) only
+the ten that swap two things are drawn; products are any of the 120. Lengths and sizes of the network are ours.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from jaxtyping import Int
 
+from attnlab.data.files.fetch import DataError
 from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table
 
@@ -30,6 +32,7 @@ class WordProblem(DrawnTagging):
 
     Args:
         group: `Z60`, `A5` or `S5`.
+        elements: what is drawn; `transpositions` of S5 alone.
         length: elements of a sequence of `train`, `val` and `test/iid`.
         test_lengths: elements of a sequence of `test/ood`, as many sequences of each length.
         train_examples, val_examples, test_examples: number of sequences (of each length in `test/ood`).
@@ -43,6 +46,7 @@ class WordProblem(DrawnTagging):
     def __init__(
         self,
         group: Literal["Z60", "A5", "S5"] = "S5",
+        elements: Literal["all", "transpositions"] = "all",
         length: Annotated[int, "[1, inf)"] = 32,
         test_lengths: list[int] | None = None,
         train_examples: Annotated[int, "[1, inf)"] = 1_000_000,
@@ -50,13 +54,16 @@ class WordProblem(DrawnTagging):
         test_examples: Annotated[int, "[1, inf)"] = 2000,
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
-        self.group, self.length, self.test_lengths = group, length, test_lengths or [2 * length, 5 * length]
+        self.group, self.elements = group, elements
+        self.length, self.test_lengths = length, test_lengths or [2 * length, 5 * length]
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
         self.tags, self.products = multiplication_table(group)
         self.inputs = Symbols(self.tags)
 
     def parts(self) -> dict[str, list[Part]]:
+        if self.elements == "transpositions" and self.group != "S5":
+            raise DataError(f"task.elements=transpositions: {self.group} has none; task.group=S5 has ten")
         return {
             "train": [self._part(self.train_examples, self.length)],
             "val": [self._part(self.val_examples, self.length)],
@@ -65,12 +72,15 @@ class WordProblem(DrawnTagging):
         }
 
     def _part(self, sequences: int, length: int) -> Part:
-        return Part(sequences, {"group": self.group, "length": length})
+        return Part(sequences, {"group": self.group, "elements": self.elements, "length": length})
 
     def draw(
         self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]
     ) -> tuple[Table, Table]:
-        inputs = rng.integers(0, len(self.tags), (sequences, options["length"]), dtype=np.int32)
+        drawn = np.arange(len(self.tags), dtype=np.int32)
+        if options["elements"] == "transpositions":
+            drawn = drawn[[sum(name[i] == str(i) for i in range(5)) == 3 for name in self.tags]]
+        inputs = rng.choice(drawn, (sequences, options["length"]))
         return inputs, running_products(inputs, self.products)
 
 
