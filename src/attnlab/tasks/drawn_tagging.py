@@ -83,15 +83,9 @@ class DrawnTagging(TaggingTask):
             tables = [table for part in parts for table in self._chunks(subset, part)]
             offsets = offsets_of(np.concatenate([np.full(len(inputs), inputs.shape[1]) for inputs, _ in tables]))
             inputs, targets = (np.concatenate([table.ravel() for table in side]) for side in zip(*tables, strict=True))
-            special = len(self.inputs.special)
-            save_arrays(
-                folder,
-                inputs=(inputs + special).astype(smallest_dtype(len(self.inputs) - 1)),
-                targets=np.where(targets == UNSCORED, NONE, targets + self.first_tag + 1).astype(
-                    smallest_dtype(len(self.tags))
-                ),
-                offsets=offsets,
-            )
+            ids = (inputs + len(self.inputs.special)).astype(smallest_dtype(len(self.inputs) - 1))
+            stored = np.where(targets == UNSCORED, NONE, targets + self.first_tag + 1)
+            save_arrays(folder, inputs=ids, targets=stored.astype(smallest_dtype(len(self.tags))), offsets=offsets)
 
         name = f"{self._cache_name()}_{subset.replace('/', '_')}"
         arrays = load_arrays(self.cached(cache, name, self._drawn_with(parts), build))
@@ -107,7 +101,7 @@ class DrawnTagging(TaggingTask):
     def _chunks(self, subset: str, part: Part) -> Iterator[tuple[Table, Table]]:
         stream = zlib.crc32(json.dumps([subset, dict(part.options)], sort_keys=True).encode())
         chunks = range(-(-part.sequences // CHUNK))
-        for chunk in track(chunks, f"drawing {self._cache_name()} {subset}", len(chunks)):
+        for chunk in track(chunks, f"drawing sequences of {subset}", len(chunks)):
             rng = np.random.default_rng((self.data_seed, stream, chunk))
             number = min(CHUNK, part.sequences - chunk * CHUNK)
             yield self.draw(rng, number, subset, part.options)
@@ -116,10 +110,8 @@ class DrawnTagging(TaggingTask):
         """Text about the share of each other subset in the training set; counted once per options."""
 
         def build(folder: Path) -> None:
-            train = subsets["train"].inputs
-            shared = {
-                name: count_shared_sequences(part.inputs, train) for name, part in subsets.items() if name != "train"
-            }
+            train, tests = subsets["train"].inputs, {name: subsets[name].inputs for name in subsets if name != "train"}
+            shared = {name: count_shared_sequences(inputs, train) for name, inputs in tests.items()}
             (folder / "shared.json").write_text(json.dumps(shared))
 
         options = {name: self._drawn_with(rows) for name, rows in parts.items()}
@@ -129,10 +121,12 @@ class DrawnTagging(TaggingTask):
 
     def _drawn_with(self, parts: Sequence[Part]) -> dict[str, Any]:
         """All that the sequences of a subset depend on."""
-        return {"data_seed": self.data_seed, "parts": [[part.sequences, dict(part.options)] for part in parts]}
+        of = f"{type(self).__module__}.{type(self).__name__}"
+        drawn = [[part.sequences, dict(part.options)] for part in parts]
+        return {"class": of, "data_seed": self.data_seed, "parts": drawn}
 
     def _cache_name(self) -> str:
-        return type(self).__module__.removeprefix("attnlab.tasks.").partition(".")[0]
+        return type(self).__name__.lower()
 
 
 def distinct(rng: np.random.Generator, rows: int, size: int, count: int) -> np.ndarray:
