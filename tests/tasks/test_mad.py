@@ -105,11 +105,11 @@ def test_recall_repeats_pairs_and_ends_in_a_key_that_came_before() -> None:
     for row in range(20):
         pairs = set(zip(keys[row, :-1].tolist(), values[row].tolist(), strict=True))
         assert len(dict(pairs)) == len(pairs) and keys[row, -1] in dict(pairs)
-    # few pairs of many keys: the last key is any of those before, however often each came
-    inputs = recall(np.random.default_rng(0), ROWS, 64, 10, noise_share=0.0, noise_vocabulary=0)
-    assert (inputs[:, :-1:2] == inputs[:, -1:]).any(axis=1).all()
-    twice = inputs[(inputs[:, 0] == inputs[:, 2]) & (inputs[:, 0] != inputs[:, 4]) & (inputs[:, 4] == inputs[:, 6])]
-    assert (twice[:, 0] == twice[:, -1]).mean() == pytest.approx(0.5, abs=0.5)
+    # the last key is any of those before, however often each came
+    keys = recall(np.random.default_rng(0), ROWS, 8, 8, noise_share=0.0, noise_vocabulary=0)[:, ::2]
+    assert (keys[:, :-1] == keys[:, -1:]).any(axis=1).all()
+    twice = keys[(keys[:, 0] == keys[:, 1]) & (keys[:, 0] != keys[:, 2])]
+    assert len(twice) > 300 and (twice[:, 0] == twice[:, -1]).mean() == pytest.approx(0.5, abs=0.08)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.8])
