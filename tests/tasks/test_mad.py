@@ -11,7 +11,7 @@ import pytest
 import torch
 from support.golden_outputs import golden
 from support.model_cases import backbone_of, config_of
-from support.small_runs import checked
+from support.small_runs import ROOT, checked
 from support.tensors import masks
 from support.tiny_data import raw_of, trained
 
@@ -72,13 +72,15 @@ def test_targets_are_those_of_the_published_code(dataset: Name, subset: str) -> 
 
 
 @pytest.mark.parametrize("dataset", TASKS)
-def test_the_examples_of_the_module(dataset: Name, tmp_path: Path) -> None:
-    lines = module.__doc__.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith(f"`{dataset}`"))
-    words = lines[start].partition(": ")[0].partition(", ")[2].split()
-    options = {name: json.loads(value) for name, value in (word.split("=") for word in words)}
+def test_the_examples_of_the_page(dataset: Name, tmp_path: Path) -> None:
+    """The module shows the first of them."""
+    lines = (ROOT / "docs" / "tasks.md").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"{dataset}: "))
+    options = {name: json.loads(value) for name, value in (word.split("=") for word in lines[start].split()[1:])}
     task, data = prepared(tmp_path, dataset, **options, test_examples=1280)
-    assert [f"    {line}" for line in task.example(data, "test", 0).splitlines()] == lines[start + 2 : start + 4]
+    shown = task.example(data, "test", 0).splitlines()
+    assert [f"  {line}" for line in shown] == lines[start + 1 : start + 3]
+    assert (f"    {shown[0]}" in module.__doc__.splitlines()) == (dataset == "in_context_recall")
 
 
 @pytest.mark.parametrize("dataset", TASKS)

@@ -74,17 +74,20 @@ class Algorithmic(SequenceTask):
         self.dataset, self.data_seed = dataset, data_seed
         self.size = size or LONGEST[dataset]
         self.test_size = test_size or 2 * self.size
-        self.examples_of = {
-            "train": train_examples,
-            "val": val_examples,
-            "test/iid": test_examples,
-            "test/ood": test_examples,
-        }
+        numbers = (train_examples, val_examples, test_examples, test_examples)
+        self.examples_of = dict(zip(self.subsets, numbers, strict=True))
         self.words = tuple(map(str, range(SYMBOLS[dataset]))) if dataset in SYMBOLS else (*DIGITS, EXTRA[dataset])
         self.inputs = self.outputs = Vocabulary(self.words)
 
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
-        self._require_sizes()
+        least = SMALLEST[self.dataset]
+        if self.size < least:
+            raise DataError(f"task.size={self.size}: {self.dataset} begins at {least}; expected at least {least}")
+        if self.test_size <= self.size:
+            raise DataError(
+                f"task.test_size={self.test_size}: test/ood has larger sizes than training; expected more than "
+                f"{self.size}"
+            )
         framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
         train = framed["train"].inputs
         shared = {name: count_shared_sequences(part.inputs, train) for name, part in framed.items() if name != "train"}
@@ -98,16 +101,6 @@ class Algorithmic(SequenceTask):
 
     def pairs(self) -> dict[str, list[Pair]]:
         return {name: self._drawn(name) for name in self.subsets}
-
-    def _require_sizes(self) -> None:
-        least = SMALLEST[self.dataset]
-        if self.size < least:
-            raise DataError(f"task.size={self.size}: {self.dataset} begins at {least}; expected at least {least}")
-        if self.test_size <= self.size:
-            raise DataError(
-                f"task.test_size={self.test_size}: test/ood has larger sizes than training; expected more than "
-                f"{self.size}"
-            )
 
     def _drawn(self, subset: str) -> list[Pair]:
         sizes = self._sizes(beyond=subset == "test/ood")
@@ -133,10 +126,8 @@ class Algorithmic(SequenceTask):
             rows = rng.integers(10, 10_000, (number, *size)).tolist()
             return ((_listed(row), _listed(sorted(row))) for row in rows)
         rows = rng.integers(0, len(self.words), (number, *size)).tolist()
-        return ((self._named(row), self._named(ANSWERS[self.dataset](row))) for row in rows)
-
-    def _named(self, row: Sequence[int]) -> Words:
-        return [self.words[number] for number in row]
+        words, answer = self.words, ANSWERS[self.dataset]
+        return (([words[i] for i in row], [words[i] for i in answer(row)]) for row in rows)
 
 
 def draw_numbers(rng: np.random.Generator, number: int, digits: int) -> list[str]:

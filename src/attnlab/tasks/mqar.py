@@ -65,7 +65,7 @@ class Mqar(DrawnTagging):
     ) -> None:
         self.vocabulary, self.length, self.pairs = vocabulary, length, pairs
         self.test_lengths, self.test_pairs = test_lengths or [length], test_pairs or [pairs]
-        self.power, self.random_non_queries = power, random_non_queries
+        self.common = {"vocabulary": vocabulary, "power": power, "random_non_queries": random_non_queries}
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
         self.inputs = Symbols(tuple(map(str, range(vocabulary))))
@@ -85,14 +85,7 @@ class Mqar(DrawnTagging):
         }
 
     def _part(self, sequences: int, length: int, pairs: int, group: str = "") -> Part:
-        options = {
-            "vocabulary": self.vocabulary,
-            "length": length,
-            "pairs": pairs,
-            "power": self.power,
-            "random_non_queries": self.random_non_queries,
-        }
-        return Part(sequences, options, group)
+        return Part(sequences, {**self.common, "length": length, "pairs": pairs}, group)
 
     def _require_room(self, length_key: str, length: int, pairs_key: str, pairs: int) -> None:
         if length % 2:

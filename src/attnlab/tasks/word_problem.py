@@ -64,15 +64,10 @@ class WordProblem(DrawnTagging):
     def parts(self) -> dict[str, list[Part]]:
         if self.elements == "transpositions" and self.group != "S5":
             raise DataError(f"task.elements=transpositions: {self.group} has none; task.group=S5 has ten")
-        return {
-            "train": [self._part(self.train_examples, self.length)],
-            "val": [self._part(self.val_examples, self.length)],
-            "test/iid": [self._part(self.test_examples, self.length)],
-            "test/ood": [self._part(self.test_examples, length) for length in self.test_lengths],
-        }
-
-    def _part(self, sequences: int, length: int) -> Part:
-        return Part(sequences, {"group": self.group, "elements": self.elements, "length": length})
+        numbers = {"train": self.train_examples, "val": self.val_examples, "test/iid": self.test_examples}
+        common = {"group": self.group, "elements": self.elements}
+        parts = {name: [Part(number, {**common, "length": self.length})] for name, number in numbers.items()}
+        return parts | {"test/ood": [Part(self.test_examples, {**common, "length": n}) for n in self.test_lengths]}
 
     def draw(
         self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]

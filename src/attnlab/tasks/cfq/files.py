@@ -10,7 +10,7 @@ import string
 from array import array
 from collections.abc import Callable, Iterator
 from io import BufferedIOBase
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast, get_args
 
 import numpy as np
 
@@ -25,13 +25,12 @@ SOURCE = read_table(__file__)["CFQ"]
 HUB = "google-research-datasets/cfq"
 REVISION = "6627f9390245fe11ef09f349b82f6c89f577aabf"
 """commit of the hub's repository"""
-SPLITS = {
-    **{name: name for name in ("mcd1", "mcd2", "mcd3")},
-    **{
-        name: f"{name}_split"
-        for name in ("random", "query_complexity", "query_pattern", "question_complexity", "question_pattern")
-    },
-}
+# fmt: off
+Split = Literal[
+    "mcd1", "mcd2", "mcd3", "random", "query_complexity", "query_pattern", "question_complexity", "question_pattern",
+]
+# fmt: on
+SPLITS = {name: name if name.startswith("mcd") else f"{name}_split" for name in get_args(Split)}
 """the name of each split in the archive and on the hub"""
 EXAMPLES = 239_357
 """examples in dataset.json"""

@@ -52,6 +52,7 @@ from attnlab.tasks.cfq.files import (
     FileExamples,
     HubExamples,
     Pair,
+    Split,
     open_examples,
     question_words,
 )
@@ -81,16 +82,7 @@ class Cfq(SequenceTask):
 
     def __init__(
         self,
-        split: Literal[
-            "mcd1",
-            "mcd2",
-            "mcd3",
-            "random",
-            "query_complexity",
-            "query_pattern",
-            "question_complexity",
-            "question_pattern",
-        ] = "mcd1",
+        split: Split = "mcd1",
         source: Literal["files", "hub"] = "files",
         data_seed: Annotated[int, "[0, inf)"] = 0,
         **options: Unpack[SequenceOptions],

@@ -153,10 +153,6 @@ def multiplied(table: Table) -> Outputs:
     return binary.ended([a * b for a, b in zip(first, second, strict=True)], table.shape[1], table.shape[1] - 1)
 
 
-def same(length: int) -> int:
-    return length
-
-
 BIT = ("0", "1")
 ENDED = (*BIT, "end")
 LANGUAGES = {
@@ -167,7 +163,7 @@ LANGUAGES = {
     "stack_manipulation": Language(
         (*BIT, "pop", "push0", "push1"), ENDED, draw_stacks, stacks, lambda length: length + 1, True
     ),
-    "reverse_string": Language(BIT, BIT, uniform(2), lambda x: x[:, ::-1], same),
+    "reverse_string": Language(BIT, BIT, uniform(2), lambda x: x[:, ::-1], int),
     "modular_arithmetic_brackets": Language(
         (*DIGITS, "+", "-", "*", "(", ")", "x"),
         DIGITS,
@@ -177,10 +173,10 @@ LANGUAGES = {
     "solve_equation": Language((*DIGITS, "+", "-", "(", ")", "x", "="), DIGITS, draw_equations, solutions),
     "duplicate_string": Language(BIT, BIT, uniform(2), lambda x: np.tile(x, 2), lambda length: 2 * length),
     "missing_duplicate_string": Language((*BIT, "?", "."), BIT, draw_missing, missing),
-    "odds_first": Language(BIT, BIT, uniform(2), lambda x: np.concatenate((x[:, 1::2], x[:, ::2]), axis=1), same),
+    "odds_first": Language(BIT, BIT, uniform(2), lambda x: np.concatenate((x[:, 1::2], x[:, ::2]), axis=1), int),
     "binary_addition": Language((*BIT, "+"), ENDED, binary.draw_pairs, added, lambda length: length + 1, True),
-    "binary_multiplication": Language((*BIT, "*"), ENDED, binary.draw_pairs, multiplied, same, True),
+    "binary_multiplication": Language((*BIT, "*"), ENDED, binary.draw_pairs, multiplied, int, True),
     "compute_sqrt": Language(BIT, BIT, draw_numbers, square_roots, lambda length: math.ceil(length / 2)),
-    "bucket_sort": Language(DIGITS, DIGITS, uniform(5), lambda x: np.sort(x, axis=1), same),
+    "bucket_sort": Language(DIGITS, DIGITS, uniform(5), lambda x: np.sort(x, axis=1), int),
 }
 """by name: regular, then deterministic context-free, then context-sensitive"""

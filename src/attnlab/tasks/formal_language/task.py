@@ -33,6 +33,13 @@ from attnlab.tasks.formal_language.languages import END, LANGUAGES
 from attnlab.tasks.kinds.tagging import NONE, TaggedSequences
 from attnlab.tasks.word_tasks import words_of
 
+# fmt: off
+Name = Literal[
+    "even_pairs", "modular_arithmetic", "parity_check", "cycle_navigation", "stack_manipulation", "reverse_string",
+    "modular_arithmetic_brackets", "solve_equation", "duplicate_string", "missing_duplicate_string", "odds_first",
+    "binary_addition", "binary_multiplication", "compute_sqrt", "bucket_sort",
+]
+# fmt: on
 EMPTY = "<empty>"
 
 
@@ -56,23 +63,7 @@ class FormalLanguage(DrawnTagging):
 
     def __init__(
         self,
-        dataset: Literal[
-            "even_pairs",
-            "modular_arithmetic",
-            "parity_check",
-            "cycle_navigation",
-            "stack_manipulation",
-            "reverse_string",
-            "modular_arithmetic_brackets",
-            "solve_equation",
-            "duplicate_string",
-            "missing_duplicate_string",
-            "odds_first",
-            "binary_addition",
-            "binary_multiplication",
-            "compute_sqrt",
-            "bucket_sort",
-        ] = "parity_check",
+        dataset: Name = "parity_check",
         causal: bool = False,
         length: Annotated[int, "[1, inf)"] = 40,
         test_length: Annotated[int, "[2, inf)"] = 500,
@@ -96,15 +87,17 @@ class FormalLanguage(DrawnTagging):
             )
         short, longer = range(1, self.length + 1), range(self.length + 1, self.test_length + 1, self.test_step)
         each, more = divmod(self.train_examples, self.length)
-        return {
-            "train": [self._part(each + (length <= more), length) for length in short if each or length <= more],
-            "val": [self._part(self.val_examples, length) for length in short],
-            "test/iid": [self._part(self.test_examples, length) for length in short],
-            "test/ood": [self._part(self.test_examples, length) for length in longer],
+        numbers = {
+            "train": {length: each + (length <= more) for length in short if each or length <= more},
+            "val": dict.fromkeys(short, self.val_examples),
+            "test/iid": dict.fromkeys(short, self.test_examples),
+            "test/ood": dict.fromkeys(longer, self.test_examples),
         }
-
-    def _part(self, sequences: int, length: int) -> Part:
-        return Part(sequences, {"dataset": self.dataset, "length": length})
+        dataset = self.dataset
+        return {
+            name: [Part(number, {"dataset": dataset, "length": length}) for length, number in by_length.items()]
+            for name, by_length in numbers.items()
+        }
 
     def draw(
         self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]

@@ -14,22 +14,11 @@ Name = Literal[
     "compression",
     "selective_copying",
 ]
+_RECALL = {"vocabulary": 16, "length": 128, "train_examples": 12800}
 BASELINES: Mapping[Name, Mapping[str, int | float]] = {
-    "in_context_recall": {"vocabulary": 16, "length": 128, "train_examples": 12800},
-    "noisy_in_context_recall": {
-        "vocabulary": 32,
-        "length": 128,
-        "train_examples": 12800,
-        "noise_share": 0.2,
-        "noise_vocabulary": 16,
-    },
-    "fuzzy_in_context_recall": {
-        "vocabulary": 16,
-        "length": 128,
-        "train_examples": 12800,
-        "key_motif": 3,
-        "value_motif": 3,
-    },
+    "in_context_recall": _RECALL,
+    "noisy_in_context_recall": {**_RECALL, "vocabulary": 32, "noise_share": 0.2, "noise_vocabulary": 16},
+    "fuzzy_in_context_recall": {**_RECALL, "key_motif": 3, "value_motif": 3},
     "memorization": {"vocabulary": 256, "length": 32, "train_examples": 256},
     "compression": {"vocabulary": 16, "length": 32, "train_examples": 12800},
     "selective_copying": {"vocabulary": 16, "length": 256, "train_examples": 12800, "tokens_to_copy": 16},

@@ -1,36 +1,10 @@
 """MAD, six small tasks that stand for abilities of language models (Poli et al. 2024, arXiv 2403.17844, section 3).
 
-One example of each, number 0 of `test` at the options behind its name and data_seed 0; `_` = no target.
-
-`in_context_recall`, vocabulary=8 length=16: pairs of a key and its value, one value for a key in a sequence
+One example, number 0 of `test` of `in_context_recall` at `vocabulary=8 length=16` and data_seed 0; docs/tasks.md shows
+the other tasks.
 
     input   1 7 0 7 3 7 2 6 2 6 1 7 0 7 2
     target  _ _ _ _ _ _ _ _ 6 _ 7 _ 7 _ 6
-
-`noisy_in_context_recall`, vocabulary=12 noise_vocabulary=4 length=16 noise_share=0.4: 8 and more are noise
-
-    input   3 7 9 11 10 9 10 9 11 10 2 5 0 5 3
-    target  _ _ _ _ _ _ _ _ _ _ _ _ _ _ 7
-
-`fuzzy_in_context_recall`, vocabulary=12 length=20: keys and values of up to three numbers; 11 pads
-
-    input   11 11 11 11 11 0 3 4 10 5 8 3 0 1 6 10 3 0 1 6
-    target  _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ 6 10
-
-`memorization`, vocabulary=16 length=8: one value for a key in all sequences; 15 stands where it belongs
-
-    input   5 15 0 15 4 15 3 15
-    target  _ 13 _ 7 _ 9 _ 8
-
-`compression`, length=8: all numbers from the last hidden state (`tasks.kinds.compression`)
-
-    input   1 6 10 1 10 4 10 15
-    target  1 6 10 1 10 4 10 15
-
-`selective_copying`, length=16 tokens_to_copy=3: the numbers among the blanks 14 are repeated behind 15
-
-    input   14 10 14 14 14 14 13 14 14 14 14 0 15 14 14 14
-    target  _ _ _ _ _ _ _ _ _ _ _ _ _ 10 13 0
 
 In `train` of the three recalls every next number is a target, in `val` and `test` the values of keys that came before;
 the other tasks have the same targets everywhere. The last number of a recall is a target alone: inputs of the first two
