@@ -57,7 +57,7 @@ class Algorithmic(SequenceTask):
     """
 
     subsets = ("train", "val", "test/iid", "test/ood")
-    published = "train 100,000, test 10,000"
+    published = "sizes up to 20 (copy, reverse) or 8; test up to 40 or 16"
 
     def __init__(
         self,
