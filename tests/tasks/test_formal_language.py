@@ -126,6 +126,11 @@ def test_inputs_and_outputs_in_python(tmp_path: Path, dataset: str, text: str, t
         task.encode_inputs(prepared, [f"{text} {EMPTY}"])
 
 
+def test_odd_sums_are_longer_than_in_training(tmp_path: Path) -> None:
+    prepared = prepare(tmp_path, "modular_arithmetic", length=7, test_length=12)
+    assert set(prepared.subsets["test/ood"].lengths.tolist()) == {9, 11}
+
+
 def test_a_test_without_longer_inputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"task.test_length=6: .* expected more than task.length=6"):
         prepare(tmp_path, "even_pairs", test_length=6)

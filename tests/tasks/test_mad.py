@@ -213,6 +213,11 @@ def test_numbers_to_copy_are_spread_over_the_blanks() -> None:
             r"task.vocabulary: 6 is too small for task.key_motif=3; at least 7",
         ),
         ("fuzzy_in_context_recall", {"length": 12}, r"task.length: 12 is too small for task.key_motif=3; at least 13"),
+        (
+            "fuzzy_in_context_recall",
+            {"vocabulary": 32, "value_motif": 15},
+            r"task.value_motif=15: too long for task.voc",
+        ),
     ],
 )
 def test_options_that_do_not_fit(dataset: Name, options: Mapping[str, Any], problem: str, tmp_path: Path) -> None:

@@ -62,6 +62,11 @@ def test_transpositions_of_s5_alone(tmp_path: Path) -> None:
         prepare(tmp_path, elements="transpositions", group="A5")
 
 
+def test_longer_sequences_are_longer(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"task\.test_lengths=\[5, 9\]: expected more than task\.length=5 each"):
+        prepare(tmp_path, test_lengths=[9, 5, 9])
+
+
 def test_the_docstring_shows_a_real_example(tmp_path: Path) -> None:
     shown = re.findall(r"^    (?:input|target) .*", word_problem.__doc__, re.MULTILINE)
     example = WordProblem().example(prepare(tmp_path), "train", 0)

@@ -84,10 +84,7 @@ class Algorithmic(SequenceTask):
         if self.size < least:
             raise DataError(f"task.size={self.size}: {self.dataset} begins at {least}; expected at least {least}")
         if self.test_size <= self.size:
-            raise DataError(
-                f"task.test_size={self.test_size}: test/ood has larger sizes than training; expected more than "
-                f"{self.size}"
-            )
+            raise DataError(f"task.test_size={self.test_size}: test/ood is larger; expected more than {self.size}")
         framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
         train = framed["train"].inputs
         shared = {name: count_shared_sequences(part.inputs, train) for name, part in framed.items() if name != "train"}

@@ -54,8 +54,8 @@ class Mqar(DrawnTagging):
         vocabulary: Annotated[int, "[4, inf)"] = 8192,
         length: Annotated[int, "[4, inf)"] = 64,
         pairs: Annotated[int, "[1, inf)"] = 4,
-        test_lengths: list[int] | None = None,
-        test_pairs: list[int] | None = None,
+        test_lengths: list[Annotated[int, "[4, inf)"]] | None = None,
+        test_pairs: list[Annotated[int, "[1, inf)"]] | None = None,
         power: Annotated[float, "(0, 1]"] = 0.01,
         random_non_queries: bool = False,
         train_examples: Annotated[int, "[1, inf)"] = 100_000,
@@ -72,7 +72,8 @@ class Mqar(DrawnTagging):
         self.tags, self.first_tag = self.inputs.words, len(self.inputs.special)
 
     def parts(self) -> dict[str, list[Part]]:
-        grid = [(length, pairs) for length in self.test_lengths for pairs in self.test_pairs if 4 * pairs <= length]
+        lengths, numbers = sorted(set(self.test_lengths)), sorted(set(self.test_pairs))
+        grid = [(length, pairs) for length in lengths for pairs in numbers if 4 * pairs <= length]
         self._require_room("length", self.length, "pairs", self.pairs)
         if not grid:
             self._require_room("test_lengths", max(self.test_lengths), "test_pairs", min(self.test_pairs))

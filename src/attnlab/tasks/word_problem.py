@@ -48,14 +48,14 @@ class WordProblem(DrawnTagging):
         group: Literal["Z60", "A5", "S5"] = "S5",
         elements: Literal["all", "transpositions"] = "all",
         length: Annotated[int, "[1, inf)"] = 32,
-        test_lengths: list[int] | None = None,
+        test_lengths: list[Annotated[int, "[1, inf)"]] | None = None,
         train_examples: Annotated[int, "[1, inf)"] = 1_000_000,
         val_examples: Annotated[int, "[1, inf)"] = 2000,
         test_examples: Annotated[int, "[1, inf)"] = 2000,
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
         self.group, self.elements = group, elements
-        self.length, self.test_lengths = length, test_lengths or [2 * length, 5 * length]
+        self.length, self.test_lengths = length, sorted(set(test_lengths or [2 * length, 5 * length]))
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
         self.tags, self.products = multiplication_table(group)
@@ -64,6 +64,8 @@ class WordProblem(DrawnTagging):
     def parts(self) -> dict[str, list[Part]]:
         if self.elements == "transpositions" and self.group != "S5":
             raise DataError(f"task.elements=transpositions: {self.group} has none; task.group=S5 has ten")
+        if min(self.test_lengths) <= self.length:
+            raise DataError(f"task.test_lengths={self.test_lengths}: expected more than task.length={self.length} each")
         numbers = {"train": self.train_examples, "val": self.val_examples, "test/iid": self.test_examples}
         common = {"group": self.group, "elements": self.elements}
         parts = {name: [Part(number, {**common, "length": self.length})] for name, number in numbers.items()}

@@ -63,6 +63,9 @@ def require_possible(dataset: Name, given: Mapping[str, Any], options: Mapping[s
         # half of the numbers are in keys, one pads
         for name, more in (("key_motif", 1), ("value_motif", 0)):
             _require(options["vocabulary"], "vocabulary", 2 * options[name] + more, name, options)
+            # a motif and its row are one number of 63 bits
+            if (options["vocabulary"] + 1) ** options[name] >= 2**50:
+                raise DataError(f"task.{name}={options[name]}: too long for task.vocabulary={options['vocabulary']}")
 
 
 def _require(has: int, name: str, needs: int, because: str, options: Mapping[str, Any]) -> None:
