@@ -1,11 +1,13 @@
 """Rows shared by two tables, against sets of bytes."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.data import train_test_overlap
-from attnlab.data.train_test_overlap import count_shared, row_keys
+from attnlab.data.ragged_arrays import Ragged
+from attnlab.data.train_test_overlap import count_shared, row_keys, shared_with_train
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 20), st.integers(0, 10**6))
@@ -26,3 +28,10 @@ def test_parts_make_no_difference(monkeypatch: object) -> None:
     expected = row_keys(table)
     monkeypatch.setattr(train_test_overlap, "CHUNK", 7)
     np.testing.assert_array_equal(row_keys(table), expected)
+
+
+@pytest.mark.parametrize("largest", [200, 3000])
+def test_sequences_are_shared_if_all_their_numbers_are(largest: int) -> None:
+    train = Ragged.of([[1, 2], [1, 2, 3], [largest], [2, 1], [1, 2]])
+    test = Ragged.of([[1, 2], [3, 2, 1], [largest, 1], [largest], [1], [1, 2], [0, 0, 0, 0]])
+    assert shared_with_train({"train": train, "val": train, "test": test}) == {"val": 5, "test": 3}

@@ -34,11 +34,18 @@ def count_shared(table: np.ndarray, other_keys: np.ndarray) -> int:
     return int(np.isin(row_keys(table), other_keys).sum())
 
 
-def count_shared_sequences(sequences: Ragged, train: Ragged) -> int:
-    """Number of sequences that are also in `train`, whose numbers have the same type; both may be mapped."""
-    keys = _keys_by_length(train)
-    known = _keys_by_length(sequences).items()
-    return sum(int(np.isin(here, keys[length]).sum()) for length, here in known if length in keys)
+def shared_with_train(subsets: Mapping[str, Ragged]) -> dict[str, int]:
+    """Number of sequences of each other subset that are also in `train`.
+
+    Args:
+        subsets: their numbers have the same type; may be mapped from files.
+    """
+    train = _keys_by_length(subsets["train"])
+    others = {name: _keys_by_length(sequences) for name, sequences in subsets.items() if name != "train"}
+    return {
+        name: sum(int(np.isin(keys, train[length]).sum()) for length, keys in by_length.items() if length in train)
+        for name, by_length in others.items()
+    }
 
 
 def _keys_by_length(sequences: Ragged) -> dict[int, np.ndarray]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from attnlab.data.examples import SequencePairs
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.train_test_overlap import count_shared_sequences, shared_in_words
+from attnlab.data.train_test_overlap import shared_in_words, shared_with_train
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.shortcuts import Shortcut
@@ -86,8 +86,7 @@ class Algorithmic(SequenceTask):
         if self.test_size <= self.size:
             raise DataError(f"task.test_size={self.test_size}: test/ood is larger; expected more than {self.size}")
         framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
-        train = framed["train"].inputs
-        shared = {name: count_shared_sequences(part.inputs, train) for name, part in framed.items() if name != "train"}
+        shared = shared_with_train({name: part.inputs for name, part in framed.items()})
         overlap = shared_in_words(shared, {name: len(framed[name]) for name in shared})
         return self.prepared(framed, f"{origin(self)}, with data_seed {self.data_seed}; {overlap}")
 

@@ -15,7 +15,7 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.progress import track
 from attnlab.data.ragged_arrays import Ragged, offsets_of, smallest_dtype
-from attnlab.data.train_test_overlap import count_shared_sequences, shared_in_words
+from attnlab.data.train_test_overlap import shared_in_words, shared_with_train
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.kinds.tagging import NONE, TaggedSequences, TaggingTask
 from attnlab.tasks.word_tasks import declared
@@ -110,8 +110,7 @@ class DrawnTagging(TaggingTask):
         """Text about the share of each other subset in the training set; counted once per options."""
 
         def build(folder: Path) -> None:
-            train, tests = subsets["train"].inputs, {name: subsets[name].inputs for name in subsets if name != "train"}
-            shared = {name: count_shared_sequences(inputs, train) for name, inputs in tests.items()}
+            shared = shared_with_train({name: part.inputs for name, part in subsets.items()})
             (folder / "shared.json").write_text(json.dumps(shared))
 
         options = {name: self._drawn_with(rows) for name, rows in parts.items()}

@@ -37,7 +37,7 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
-from attnlab.data.train_test_overlap import shared_in_words
+from attnlab.data.train_test_overlap import shared_in_words, shared_with_train
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.cogs.files import (
     FILES,
@@ -82,7 +82,7 @@ class Cogs(SequenceTask):
         subsets = {subset: stored_pairs(arrays, subset, WORDS.pad_id, LENGTH_BINS) for subset in FILES}
         subsets["test/gen"].groups = groups_of(arrays["kinds"])
         sizes = {subset: len(pairs) for subset, pairs in subsets.items()}
-        shared = dict(zip((subset for subset in FILES if subset != "train"), arrays["shared"].tolist(), strict=True))
+        shared = shared_with_train({subset: pairs.inputs for subset, pairs in subsets.items()})
         counts = ", ".join(f"{subset} {size:,}" for subset, size in sizes.items())
         others = [path for path in FILES.values() if not files[path].is_official]
         origin = f"not the official {listed(others)}" if others else "official files"
@@ -101,17 +101,8 @@ def groups_of(kinds: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _build(folder: Path, files: Mapping[str, FileContent]) -> None:
-    trained: set[tuple[int, ...]] = set()
-    shared, kinds = [], np.zeros(0)
     for subset, path in FILES.items():
         rows = list(read_rows(files[path]))
         write_pairs(folder, subset, ((row.sentence, row.form) for row in rows), WORDS, WORDS)
-        sentences = [tuple(row.sentence) for row in rows]
-        match subset:
-            case "train":
-                trained = set(sentences)
-                continue
-            case "test/gen":
-                kinds = np.array([KINDS.index(row.kind) for row in rows], dtype=np.uint8)
-        shared.append(sum(sentence in trained for sentence in sentences))
-    save_arrays(folder, kinds=kinds, shared=np.array(shared))
+        if subset == "test/gen":
+            save_arrays(folder, kinds=np.array([KINDS.index(row.kind) for row in rows], dtype=np.uint8))
