@@ -62,8 +62,8 @@ class Algorithmic(SequenceTask):
     def __init__(
         self,
         dataset: Literal["copy", "reverse", "addition", "sort", "sort_numbers"] = "copy",
-        size: Annotated[int, "[1, inf)"] | None = None,
-        test_size: Annotated[int, "[1, inf)"] | None = None,
+        size: Annotated[int, "[1, inf) up to 1000"] | None = None,
+        test_size: Annotated[int, "[1, inf) up to 1000"] | None = None,
         train_examples: Annotated[int, "[1, inf)"] = 100_000,
         val_examples: Annotated[int, "[1, inf)"] = 2000,
         test_examples: Annotated[int, "[1, inf)"] = 10_000,
@@ -79,12 +79,15 @@ class Algorithmic(SequenceTask):
         self.words = tuple(map(str, range(SYMBOLS[dataset]))) if dataset in SYMBOLS else (*DIGITS, EXTRA[dataset])
         self.inputs = self.outputs = Vocabulary(self.words)
 
-    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
+    def require_possible(self) -> None:
         least = SMALLEST[self.dataset]
         if self.size < least:
             raise DataError(f"task.size={self.size}: {self.dataset} begins at {least}; expected at least {least}")
         if self.test_size <= self.size:
             raise DataError(f"task.test_size={self.test_size}: test/ood is larger; expected more than {self.size}")
+
+    def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
+        self.require_possible()
         framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
         shared = shared_with_train({name: part.inputs for name, part in framed.items()})
         overlap = shared_in_words(shared, {name: len(framed[name]) for name in shared})

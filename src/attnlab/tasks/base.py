@@ -92,6 +92,14 @@ class Task(ABC):
     drawn_with: ClassVar[Mapping[str, Sequence[Any]]] = {}
     published: ClassVar[str] = ""
 
+    def require_possible(self) -> None:
+        """Checks that the options fit each other, before any data is read or drawn.
+
+        Raises:
+            DataError: no data has these options; the message begins with the key.
+        """
+        return
+
     def sources(self) -> Sequence[DataSource]:
         """Sources of the official files for these options; empty for generated data."""
         return ()

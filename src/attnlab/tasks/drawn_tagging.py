@@ -70,6 +70,9 @@ class DrawnTagging(TaggingTask):
             targets: numbers of the tags, 0 = `first_tag`; `UNSCORED` = none.
         """
 
+    def require_possible(self) -> None:
+        self.parts()
+
     def prepare(self, folders: Folders) -> Prepared[TaggedSequences]:
         parts = declared(self, self.parts())
         subsets = {name: self.load(name, rows, folders.cache) for name, rows in parts.items()}

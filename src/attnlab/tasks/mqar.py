@@ -51,11 +51,11 @@ class Mqar(DrawnTagging):
 
     def __init__(
         self,
-        vocabulary: Annotated[int, "[4, inf)"] = 8192,
-        length: Annotated[int, "[4, inf)"] = 64,
-        pairs: Annotated[int, "[1, inf)"] = 4,
-        test_lengths: list[Annotated[int, "[4, inf)"]] | None = None,
-        test_pairs: list[Annotated[int, "[1, inf)"]] | None = None,
+        vocabulary: Annotated[int, "[4, inf) up to 1e6"] = 8192,
+        length: Annotated[int, "[4, inf) up to 1e5"] = 64,
+        pairs: Annotated[int, "[1, inf) up to 1e5"] = 4,
+        test_lengths: list[Annotated[int, "[4, inf) up to 1e5"]] | None = None,
+        test_pairs: list[Annotated[int, "[1, inf) up to 1e5"]] | None = None,
         power: Annotated[float, "(0, 1]"] = 0.01,
         random_non_queries: bool = False,
         train_examples: Annotated[int, "[1, inf)"] = 100_000,

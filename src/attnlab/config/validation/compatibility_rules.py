@@ -130,13 +130,17 @@ def _lacking(view: View) -> Iterator[tuple[str, str, Signature, list[str]]]:
 
 
 def _unless_causal(view: View) -> str:
-    """The wiring of one causal decoder, where this model can do this task with it."""
-    causal = {"architecture": "decoder_only", "prefix": "causal"}
-    alone = view.with_backbone(causal)
-    if view["model.decoder"] is None or alone.needs == view.needs or list(_lacking(alone)):
-        return ""
-    words = (f"backbone.{key}={value}" for key, value in causal.items() if view[f"backbone.{key}"] != value)
-    return f" unless {' and '.join(words)}"
+    """A wiring of one causal decoder, where this model can do this task with it."""
+    wirings: list[tuple[str, dict[str, Any]]] = [("backbone", {"architecture": "decoder_only", "prefix": "causal"})]
+    if "causal" in view["task"]:
+        wirings.append(("task", {"causal": True}))
+    for section, values in wirings:
+        alone = view.with_values(section, values)
+        if view["model.decoder"] is not None and alone.needs != view.needs and not list(_lacking(alone)):
+            changed = ((f"{section}.{key}", value) for key, value in values.items())
+            words = (f"{key}={show(value)}" for key, value in changed if view[key] != value)
+            return f" unless {' and '.join(words)}"
+    return ""
 
 
 def _directions(view: View) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """Rules about a task's data: its subsets, validation, options that nothing reads, seeds that draw nothing."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from attnlab.config.conf_files import task_yaml
 from attnlab.config.message_text import show
-from attnlab.config.problem import Problem
+from attnlab.config.problem import Problem, UserError
 from attnlab.config.targets import Signature, TargetError, signature_of
 from attnlab.config.validation.rule_view import View
 
@@ -89,6 +90,16 @@ def ignored_problems(view: View) -> Iterator[Problem]:
             yield Problem(f"task.{ignored.option}", f"={show(task[ignored.option])} with {ignored.because}: {advice}")
 
 
+def impossible_data(view: View) -> Iterator[Problem]:
+    """Options of a task that do not fit each other (`Task.require_possible`)."""
+    options = {key: value for key, value in view["task"].items() if key in view.task.arguments}
+    try:
+        view.task.cls(**options).require_possible()
+    except UserError as error:
+        (key,) = re.findall(r"\A[\w.]*", str(error))
+        yield Problem(key, str(error).removeprefix(key))
+
+
 def validation_problems(view: View) -> Iterator[Problem]:
     """Selection by a validation set that is not there, and a validation set that nothing uses."""
     every, selection, paper = view["train.validate_every"], view["train.selection"], view["train.paper_rule"]
@@ -115,4 +126,4 @@ def validation_problems(view: View) -> Iterator[Problem]:
         )
 
 
-DATA_RULES = [validation_problems, ignored_problems]
+DATA_RULES = [validation_problems, ignored_problems, impossible_data]

@@ -67,10 +67,9 @@ class View:
         backbone = {key: self[f"backbone.{key}"] for key in ("architecture", "prefix")}
         return self.kind_class.needs_of(self.task.cls, self["task"], backbone)
 
-    def with_backbone(self, values: Mapping[str, Any]) -> "View":
-        """The same configuration with other values in the backbone."""
-        backbone = {**self.config["backbone"], **values}
-        return View({**self.config, "backbone": backbone}, self.broken, self.conf)
+    def with_values(self, section: str, values: Mapping[str, Any]) -> "View":
+        """The same configuration with other values in a section."""
+        return View({**self.config, section: {**self.config[section], **values}}, self.broken, self.conf)
 
     @property
     def positions(self) -> tuple[str, str]:

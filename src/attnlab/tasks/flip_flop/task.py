@@ -119,8 +119,14 @@ class FlipFlop(Task):
         """The more frequent bit behind r in training; the bit before r, whatever its instruction."""
         return {"most frequent bit": most_frequent_bit(prepared.subsets["train"]), "bit before": bit_before}
 
+    def require_possible(self) -> None:
+        for name in ("length", "eval_length"):
+            if (length := getattr(self, name)) % 2:
+                near = f"nearest: {length - 1} or {length + 1}"
+                raise DataError(f"task.{name}={length}: instructions and bits in turn; expected an even number; {near}")
+
     def prepare(self, folders: Folders) -> Prepared[FlipFlopSequences]:
-        _require_even(length=self.length, eval_length=self.eval_length)
+        self.require_possible()
         longest = max(self.lengths.values())
         spec = self.task_spec(
             input_vocabulary=len(WORDS),
@@ -185,10 +191,3 @@ class FlipFlop(Task):
                     file.write(codes.data)
 
         return self.cached(cache, f"flip_flop_{subset.replace('/', '_')}", self._options(subset), build)
-
-
-def _require_even(**lengths: int) -> None:
-    for name, length in lengths.items():
-        if length % 2:
-            near = f"nearest: {length - 1} or {length + 1}"
-            raise DataError(f"task.{name}={length}: instructions and bits in turn; expected an even number; {near}")

@@ -76,9 +76,12 @@ class Wikitext103(WikitextTask):
         vocabulary = kept_vocabulary(prepared.keep)
         return [spell(vocabulary, ids) for ids in outputs]
 
-    def prepare(self, folders: Folders) -> Prepared[TextBlocks]:
+    def require_possible(self) -> None:
         if self.tokens == "words" and self.tokenizer is not None:
             raise DataError("task.tokenizer is for task.tokens=byte_pairs; with task.tokens=words there is none to use")
+
+    def prepare(self, folders: Folders) -> Prepared[TextBlocks]:
+        self.require_possible()
         read = self.read(folders, self.tokens, count_words=self.tokens == "byte_pairs")
         longest = max(self.length, self.eval_context + self.eval_length)
         return self.prepared(read, longest, read.vocabulary.never_targets)
