@@ -232,6 +232,11 @@ WRONG = {
     "task=sort_of_clevr train.validate_every=null": ["with train.validate_every=null: needs validations"],
     "task=sort_of_clevr backbone.tied_output=true": ["backbone.tied_output=true: task sort_of_clevr"],
     "task=flip_flop model=linformer": ["Linformer: has no causal form", "threshold_relative"],
+    "task=formal_language model=forgetting": ["kind tagging needs there unless task.causal=true; models that can: "],
+    "task=mqar task.length=63": ["task.length: 63 is odd"],
+    "task=mad task.noise_share=0.3": ["task.noise_share=0.3: task.dataset=in_context_recall does not read it"],
+    "task=algorithmic task.test_size=4": ["task.test_size=4: test/ood is larger; expected more than 20"],
+    "task=flip_flop task.eval_length=13": ["task.eval_length=13: instructions and bits in turn"],
     "task=wikitext103_masked model=threshold_relative": ["has no bidirectional form", "bigbird"],
     "model=flash": [
         "Flash: has no cross form, which a task of kind encoder_decoder needs there unless "

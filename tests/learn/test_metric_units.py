@@ -16,7 +16,7 @@ from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import PUBLISHED
 from attnlab.launch.console_summary import print_run, print_sweep
 from attnlab.launch.evaluate_cli import _show
-from attnlab.learn.metric_units import OF_RUNS, lower_is_better, number, problem, same_unit, text, unit_of
+from attnlab.learn.metric_units import OF_RUNS, length_lines, lower_is_better, number, problem, same_unit, text, unit_of
 from attnlab.learn.metrics import METRICS, improves
 from attnlab.report.build_table import columns_of, make_table
 from attnlab.report.page.cli import MINUS, templates
@@ -170,3 +170,18 @@ def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_p
     draw_bars(axis, table, table.columns[0])
     assert axis.get_xlim() == (-32.0, 102.0)
     assert values_by_length(table, "test", "f1") == ({"linear": {0: [50.0], 500: [20.0]}}, 0)
+
+
+def test_main_metrics_by_length_are_lines_of_a_few_lengths() -> None:
+    few = {
+        "test/iid/length_64/accuracy": 0.5,
+        "test/iid/length_500_up/accuracy": 0.25,
+        "test/ood/length_3/accuracy": 0.1,
+    }
+    many = {f"test/ood/length_{n}/accuracy": n / 100 for n in range(10, 60)}
+    named = {"test/iid/accuracy": 0.4, "test/ood/accuracy": 0.3, "val/accuracy": 0.9, "val/length_1/accuracy": 0.9}
+    assert length_lines({**named, **few}) == ["test/iid/accuracy by length: 64: 50.0 %, 500_up: 25.0 %"]
+    (line,) = length_lines({**named, **many})
+    assert line.startswith("test/ood/accuracy by length (8 of 50 lengths): 10: 10.0 %, 17: 17.0 %, ")
+    assert line.endswith(" 52: 52.0 %, 59: 59.0 %")
+    assert length_lines({}) == length_lines(named) == []

@@ -152,6 +152,14 @@ def test_a_network_that_cannot_go_on_says_so(
     assert "backbone.positions=sinusoidal" in capsys.readouterr().err
 
 
+def test_untrained_learned_positions_are_noted(
+    tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["model=vanilla", "task.test_lengths=[16,24]", "backbone.positions=learned"]
+    assert run_job(raw_of(tiny_data, tmp_path, "mqar", *words, "trainer.progress=lines"), quiet=True) == 0
+    assert "no training sequence has positions 17 to 24" in capsys.readouterr().err
+
+
 def test_too_long_a_test_is_refused_before_training(
     tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
-from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
+from attnlab.learn.metric_units import headlines, length_lines, shortcut_lines, text, whole
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder
@@ -32,7 +32,8 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
         taken, speed = (text(name, result[name]) for name in ("seconds", "steps_per_second"))
         table.add_row("training time", f"{taken}  ({speed})")
     about, folder = result.get("data", {}).get("about"), short_path(job.folder)
-    lines = shortcut_lines(result.get("shortcuts", {}), headlines(result["metrics"]))
+    lines = length_lines(result["metrics"])
+    lines += shortcut_lines(result.get("shortcuts", {}), headlines(result["metrics"]))
     lines += [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {folder}\n"]
     if shown:
         by = f" by commit {commit_text(made)}" if (made := result.get("git", {})).get("commit") else ""

@@ -13,7 +13,7 @@ from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.message_text import short_path
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import label_options
-from attnlab.learn.metric_units import headlines, shortcut_lines, text, whole
+from attnlab.learn.metric_units import headlines, length_lines, shortcut_lines, text, whole
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import config_here, folder_words, subset_problem
 from attnlab.run.run_folder import RunError, inner_folder, read_config, require_writable, write_text
@@ -46,7 +46,8 @@ def evaluate_main(argv: Sequence[str]) -> int:
     report = evaluate_run(options, job)
     # shown before it is written, as the disk may be full
     _show(report["metrics"])
-    print("".join(f"{line}\n" for line in shortcut_lines(report["shortcuts"], headlines(report["metrics"]))), end="")
+    lines = length_lines(report["metrics"]) + shortcut_lines(report["shortcuts"], headlines(report["metrics"]))
+    print("".join(f"{line}\n" for line in lines), end="")
     write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
     print(f"written to {short_path(file)}")
     return 0

@@ -20,6 +20,8 @@ LONG = 1e9
 MOST_DIGITS = 8
 """after the decimal point"""
 NOT_FINITE = "not finite"
+MOST_LENGTHS = 8
+"""lengths that a line about a metric names"""
 MOST_LISTED = 4
 """metrics that a line about a shortcut names"""
 
@@ -182,6 +184,26 @@ def shortcut_lines(shortcuts: Mapping[str, Mapping[str, float]], names: Iterable
         for shortcut, value in best_first(name, shortcuts.get(name, {}).items())[:1]:
             together.setdefault(f"{text(name, value)} ({shortcut})", []).append(name)
     return [f"shortcut in {listed(metrics, MOST_LISTED)}: {best}" for best, metrics in together.items()]
+
+
+def length_lines(metrics: Mapping[str, Any]) -> list[str]:
+    """The main metrics by length, as lines of text; of many lengths, `MOST_LENGTHS` at equal steps."""
+    lines = []
+    for name in headlines(metrics):
+        subset, _, last = name.rpartition("/")
+        lengths = [key for key in metrics if re.fullmatch(rf"{re.escape(subset)}/length_\w+/{re.escape(last)}", key)]
+        if len(lengths) > 1:
+            chosen = [lengths[round(i)] for i in _steps(len(lengths) - 1)]
+            parts = [f"{key.split('/')[-2].removeprefix('length_')}: {text(key, metrics[key])}" for key in chosen]
+            of = f" ({len(chosen)} of {len(lengths)} lengths)" if len(chosen) < len(lengths) else ""
+            lines.append(f"{name} by length{of}: {', '.join(parts)}")
+    return lines
+
+
+def _steps(last: int) -> list[float]:
+    """At most `MOST_LENGTHS` numbers from 0 to the last one, at equal steps."""
+    parts = min(last, MOST_LENGTHS - 1)
+    return [i * last / parts for i in range(parts + 1)]
 
 
 def best_first(metric: str, pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -61,6 +61,15 @@ def place_data(
     return replace(prepared, subsets=resident(prepared.subsets, device)) if wanted else prepared
 
 
+def position_notes(config: Config, spec: TaskSpec) -> list[str]:
+    """A note where positions are learned and other subsets have longer sequences than training."""
+    longest = max(spec.max_input_length, spec.max_output_length)
+    if (config.model.positions or config.backbone.positions) != "learned" or not 0 < spec.train_length < longest:
+        return []
+    first = spec.train_length + 1
+    return [f"note: positions are learned, and no training sequence has positions {first:,} to {longest:,}"]
+
+
 def make_network(config: Config, spec: TaskSpec) -> Network:
     """A newly initialised network, of configuration and seed only; a RunError if options exclude each other."""
     # and dropout; the order of batches has another generator

@@ -23,7 +23,7 @@ from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
-from attnlab.run.build_runtime import make_network, place_data, prepared_task
+from attnlab.run.build_runtime import make_network, place_data, position_notes, prepared_task
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import record_result
 from attnlab.run.fit import fit, with_steps
@@ -89,7 +89,8 @@ def _train(
 ) -> dict[str, Any] | None:
     free_earlier_jobs()
     run = ranks.together(lambda: open_run(job, folder, reporter, stop, ranks), stop)
-    for line in (size_line(run.network, run.device, ranks), *speed_notes(run.config, run.device)):
+    notes = (*speed_notes(run.config, run.device), *position_notes(run.config, run.prepared.spec))
+    for line in (size_line(run.network, run.device, ranks), *notes):
         reporter.say(line)
     failed = True
     try:
