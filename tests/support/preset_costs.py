@@ -92,8 +92,8 @@ def hours_of(job: JobConfig) -> tuple[float, float]:
 
 def tables() -> Iterator[str]:
     """The tables of docs/costs.md: presets on a GPU, then the small ones on a CPU."""
-    for hardware, hours in (("H200-class GPU", "GPU-hours"), ("thread of an AMD EPYC", "hours of one core")):
-        rows = [(name, cost) for name in presets() if (cost := preset_cost(name)).hardware == hardware]
+    for hardware, hours in (("GPU", "GPU-hours"), ("thread", "hours of one core")):
+        rows = [(name, cost) for name in presets() if (cost := preset_cost(name)).hardware.count(hardware)]
         lines = [f"| `{name}` | {cost.runs} | {cost.steps:,} | {cost.span} |" for name, cost in rows]
         yield "\n".join([f"| experiment | runs | steps of a run | {hours} |", "| --- | --- | --- | --- |", *lines])
 
