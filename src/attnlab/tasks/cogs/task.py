@@ -5,8 +5,8 @@ One example, number 2 of `train`:
     input   Emma rolled a teacher .
     output  roll . agent ( x _ 1 , Emma ) AND roll . theme ( x _ 1 , x _ 3 ) AND teacher ( x _ 3 )
 
-`x _ 3` is the thing or event that word number 3 of the sentence stands for. Some words are trained on alone or in one
-place only; `test/gen` has them elsewhere (18 lexical kinds), or has structures that training does not have (3
+`x _ 3` is the thing or event that word number 3 of the sentence stands for. Some words are in one training sentence
+alone, or are it; `test/gen` has them elsewhere (18 lexical kinds), or has structures that training does not have (3
 structural kinds), 1,000 sentences each.
 
 | subset   | file      | rows   | what                                                                               |
