@@ -60,7 +60,8 @@ SHORT: dict[str, str] = {
     "flip_flop": "train.max_steps=600 train.batch_size=16 optim.lr=2e-3 task.length=64 task.train_sequences=20000 "
     "task.test_sequences=400",
     "mqar": "train.max_steps=1000 train.max_epochs=null train.batch_size=64 optim.lr=3e-3 task.vocabulary=512 "
-    "task.train_examples=20000 task.val_examples=500 task.test_examples=1000 train.validate_every=500",
+    "task.train_examples=20000 task.val_examples=500 task.test_examples=1000 task.test_pairs=[4,8,16] "
+    "train.validate_every=500",
     "formal_language": "train.max_steps=400 train.batch_size=64 optim.lr=3e-3 task.dataset=bucket_sort task.length=20 "
     "task.test_length=40 task.train_examples=50000 task.test_examples=50 train.validate_every=200",
     "word_problem": "train.max_steps=400 train.batch_size=64 optim.lr=3e-3 task.group=Z60 task.length=6 "
