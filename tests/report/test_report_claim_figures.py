@@ -23,6 +23,7 @@ from attnlab.plots import style
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.failures.count_failures import uneven_spreads
+from attnlab.report.figures.by_state_size import MOST_LINES
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
@@ -219,6 +220,11 @@ def test_accuracy_is_drawn_over_the_size_of_the_state(
     assert "Without a state: stateless" in caption
     with pytest.raises(TableError, match="no row has a state"):
         drawn(make({"stateless": accuracies(0.5)}), "state_size")
+    many = {f"row {number}": accuracies(number / 10) for number in range(MOST_LINES + 1)}
+    figure, caption = drawn(make(many), "state_size")
+    assert [axis.get_title() for axis in figure.axes if axis.get_visible()] == list(many), (
+        "many lines have a panel each"
+    )
 
 
 def test_errors_are_divided_into_wrong_ends_and_wrong_content(

@@ -1,25 +1,41 @@
 """Figure of metrics over the size of the state that decoding keeps."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from attnlab.config.message_text import listed, show
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.learn.metric_units import OF_RUNS, label
-from attnlab.plots.style import beside, empty_panel, legend_below, legend_lines, line_looks, logarithmic, panels
+from attnlab.plots.style import (
+    PALE,
+    beside,
+    empty_panel,
+    label_panels,
+    legend_below,
+    legend_lines,
+    line_looks,
+    logarithmic,
+    on_screen,
+    panel_title,
+    panels,
+)
 from attnlab.report.figures.row_pictures import Drawn, axis_label, marks_note
 from attnlab.report.report_record import Column
 from attnlab.report.table_types import Table, TableError
 
 STATE = "state_size"
+MOST_LINES = 8
+"""lines in one panel"""
 
 
 def by_state_size(table: Table) -> Drawn:
     """A panel for each column: means over the numbers kept in decoding; rows of one value of the first row key (such as
-    one model at several widths) are joined."""
+    one model at several widths) are joined. Many lines have a panel each."""
     columns = [column for column in table.columns if column.metric not in OF_RUNS]
     if not columns:
         raise TableError(f"figures: {STATE} needs a column with a metric")
@@ -27,6 +43,10 @@ def by_state_size(table: Table) -> Drawn:
     if not lines:
         raise TableError("figures: no row has a state: none of these networks decodes step by step")
     note = marks_note(table, "marker: mean of {}, error bar: standard deviation", "marker: {}")
+    lost = f". Without a state: {listed(without)}" if without else ""
+    caption = f"over the size of the state after the longest sequence; {note}{lost}"
+    if len(lines) > MOST_LINES and len({column.unit for column in columns}) == 1:
+        return _apart(table, columns, lines, note), caption
     looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
     figure, axes = panels(len(columns), beside(len(columns)), 3.0, legend_lines(note, list(lines)))
     for axis, column in zip(axes, columns, strict=True):
@@ -37,8 +57,29 @@ def by_state_size(table: Table) -> Drawn:
         axis.set(title=column.name, xlabel=label(STATE, OF_RUNS[STATE].name), ylabel=axis_label(column))
         logarithmic(axis, "x")
     legend_below(figure, note)
-    lost = f". Without a state: {listed(without)}" if without else ""
-    return figure, f"over the size of the state after the longest sequence; {note}{lost}"
+    return figure, caption
+
+
+def _apart(table: Table, columns: Sequence[Column], lines: Mapping[str, Mapping[str, float]], note: str) -> Figure:
+    """A panel for each line, with its columns in colour and all others of the first column in grey behind."""
+    looks = line_looks([column.name for column in columns], columns[0].name)
+    text = legend_lines(note, list(looks))
+    beside_each_other, height, width = on_screen(len(lines), 3, 1.8, text, 6)
+    figure, axes = panels(len(lines), beside_each_other, height, text, width, sharex=True, sharey=True)
+    for axis, (name, sizes) in zip(axes, lines.items(), strict=True):
+        for others in lines.values():
+            _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1})
+        for column in columns:
+            _draw(axis, table, column, sizes, looks[column.name] | {"label": column.name})
+        axis.set_title(panel_title(name, beside_each_other, 1.2 * width))
+        logarithmic(axis, "x")
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for axis in axes[-beside_each_other:]:
+        axis.tick_params(labelbottom=True)
+        axis.set_xlabel(label(STATE, OF_RUNS[STATE].name))
+    label_panels(figure, axis_label(columns[0]))
+    legend_below(figure, f"{note}, grey: {columns[0].name} of the others")
+    return figure
 
 
 def _lines(table: Table) -> tuple[Mapping[str, Mapping[str, float]], list[str]]:
