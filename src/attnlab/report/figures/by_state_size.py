@@ -46,7 +46,7 @@ def by_state_size(table: Table) -> Drawn:
     lost = f". Without a state: {listed(without)}" if without else ""
     caption = f"over the size of the state after the longest sequence; {note}{lost}"
     if len(lines) > MOST_LINES and len({column.unit for column in columns}) == 1:
-        return _apart(table, columns, lines, note), caption
+        return _small_multiples(table, columns, lines, note), caption
     looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
     figure, axes = panels(len(columns), beside(len(columns)), 3.0, legend_lines(note, list(lines)))
     for axis, column in zip(axes, columns, strict=True):
@@ -60,21 +60,23 @@ def by_state_size(table: Table) -> Drawn:
     return figure, caption
 
 
-def _apart(table: Table, columns: Sequence[Column], lines: Mapping[str, Mapping[str, float]], note: str) -> Figure:
+def _small_multiples(
+    table: Table, columns: Sequence[Column], lines: Mapping[str, Mapping[str, float]], note: str
+) -> Figure:
     """A panel for each line, with its columns in colour and all others of the first column in grey behind."""
     looks = line_looks([column.name for column in columns], columns[0].name)
     text = legend_lines(note, list(looks))
-    beside_each_other, height, width = on_screen(len(lines), 3, 1.8, text, 6)
-    figure, axes = panels(len(lines), beside_each_other, height, text, width, sharex=True, sharey=True)
+    per_row, height, width = on_screen(len(lines), 3, 1.8, text, 6)
+    figure, axes = panels(len(lines), per_row, height, text, width, sharex=True, sharey=True)
     for axis, (name, sizes) in zip(axes, lines.items(), strict=True):
         for others in lines.values():
             _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1})
         for column in columns:
             _draw(axis, table, column, sizes, looks[column.name] | {"label": column.name})
-        axis.set_title(panel_title(name, beside_each_other, 1.2 * width))
+        axis.set_title(panel_title(name, per_row, 1.2 * width))
         logarithmic(axis, "x")
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-    for axis in axes[-beside_each_other:]:
+    for axis in axes[-per_row:]:
         axis.tick_params(labelbottom=True)
         axis.set_xlabel(label(STATE, OF_RUNS[STATE].name))
     label_panels(figure, axis_label(columns[0]))
