@@ -69,6 +69,8 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
         line = line.replace("<run folder>", str(masked))
     arguments = shlex.split(line)[2:]
     inputs = dict(argument.partition("=")[::2] for argument in arguments)
+    if "task.name" in inputs:
+        inputs["task.dataset"] = inputs["task.name"]
     task = task_of(line)
     if inputs.get("experiment") in TABLES:
         # one cell of the table
@@ -76,6 +78,8 @@ def smoke(line: str, folder: Path, data: Path) -> list[str]:
         arguments += ["model=linear", "seed=0"]
     small = [word for word in TINY[task] if word.startswith("task.") and word.partition("=")[0] not in inputs]
     small = [] if task in ("scan", "pcfg") else small
+    if inputs.get("task.dataset") == "selective_copying":
+        small.append("task.tokens_to_copy=4")
     extra = [*settings(folder), "debug=smoke", "train.max_steps=2", "train.eval_batch_size=4096", *small]
     if "task.split=simple" in arguments:
         extra.append(f"paths.data={real_data('scan/SCAN.tar.gz').parent.parent}")
