@@ -93,7 +93,7 @@ def hours_of(job: JobConfig) -> tuple[float, float]:
 def tables() -> Iterator[str]:
     """The tables of docs/costs.md: presets on a GPU, then the small ones on a CPU."""
     for hardware, hours in (("GPU", "GPU-hours"), ("thread", "hours of one core")):
-        rows = [(name, cost) for name in presets() if (cost := preset_cost(name)).hardware.count(hardware)]
+        rows = [(name, cost) for name in presets() if hardware in (cost := preset_cost(name)).hardware]
         lines = [f"| `{name}` | {cost.runs} | {cost.steps:,} | {cost.span} |" for name, cost in rows]
         yield "\n".join([f"| experiment | runs | steps of a run | {hours} |", "| --- | --- | --- | --- |", *lines])
 
