@@ -167,7 +167,7 @@ def test_examples_of_the_training_set_are_counted(scan_run: Path, capsys: pytest
     assert report["counts"]["test/ood"] == 1152
     assert 850 < report["seen_in_training"]["test/ood"] < 990
     noted = capsys.readouterr().err
-    assert "trained on scan-length_cutoff-40 and is evaluated on scan-length_cutoff-30" in noted
+    assert "note: the task is not as in training: task.length_cutoff: 40 -> 30" in noted
     assert f"the run was trained on {report['seen_in_training']['test/ood']:,} of these 1,152" in noted
     assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 0
     assert findings(scan_run, "scan-length_cutoff-40,subset=test_ood")["seen_in_training"] == {"test/ood": 0}

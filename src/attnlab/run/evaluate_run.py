@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnlab.config.job_config import JobConfig
-from attnlab.config.run_identity import run_label
+from attnlab.config.run_identity import differences
 from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.devices.device_choice import choose_device
@@ -47,9 +47,8 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
         reporter.say(changed)
     if note := unfinished(folder, where["step"]):
         reporter.say(note)
-    labels = [run_label({"task": each}) for each in (trained, config.task)]
-    if labels[0] != labels[1]:
-        reporter.say("note: the run was trained on {} and is evaluated on {}".format(*labels))
+    if changes := differences({"task": trained}, {"task": config.task}):
+        reporter.say(f"note: the task is not as in training: {', '.join(changes)}")
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
     findings, seen = _evaluate_subsets(options, prepared, evaluator, former, task)
     return {

@@ -94,9 +94,9 @@ class Algorithmic(SequenceTask):
         return self.prepared(framed, f"{origin(self)}, with data_seed {self.data_seed}; {overlap}")
 
     def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
-        """Those of every task from sequence to sequence; copying is no shortcut where it is asked for."""
-        asked = {"copying the input"} if self.dataset == "copy" else set()
-        return {name: shortcut for name, shortcut in super().shortcuts(prepared).items() if name not in asked}
+        """The shortcuts of sequence tasks; copying is none where it is the task."""
+        left_out = {"copying the input"} if self.dataset == "copy" else set()
+        return {name: shortcut for name, shortcut in super().shortcuts(prepared).items() if name not in left_out}
 
     def pairs(self) -> dict[str, list[Pair]]:
         return {name: self._drawn(name) for name in self.subsets}

@@ -131,8 +131,8 @@ def read_split(content: bytes, where: str) -> dict[str, np.ndarray]:
     except (ValueError, KeyError, TypeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(f"{where}: lists {listed(PARTS.values())} of numbers expected ({reason}). {REPLACE}") from None
-    for part, found in numbers.items():
-        if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or found.min() < 0:
+    for part, rows in numbers.items():
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows) or rows.min() < 0:
             raise DataError(f"{where}: {PARTS[part]} is no list of example numbers. {REPLACE}")
     return numbers
 

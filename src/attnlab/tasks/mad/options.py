@@ -37,17 +37,17 @@ def key_and_value_numbers(dataset: str, options: Mapping[str, Any]) -> tuple[int
     return split(options["vocabulary"] - options.get("noise_vocabulary", 0) - special)
 
 
-def require_possible(dataset: Name, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def require_possible(dataset: Name, changes: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Checks options against the task and each other.
 
     Args:
-        given: options that the user has set.
+        changes: options that differ from the baseline.
         options: all that the task reads.
 
     Raises:
         DataError: an option that the task does not read, or a combination that no sequence has.
     """
-    for name, value in given.items():
+    for name, value in changes.items():
         if name not in BASELINES[dataset]:
             readers = listed([task for task, read in BASELINES.items() if name in read])
             raise DataError(f"task.{name}={value}: task.dataset={dataset} does not read it, {readers} does; write null")

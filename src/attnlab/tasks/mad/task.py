@@ -67,7 +67,7 @@ class Mad(DrawnTagging):
         test_examples: Annotated[int, "[1, inf)"] = 1280,
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
-        given = {
+        changes = {
             "vocabulary": vocabulary,
             "length": length,
             "noise_share": noise_share,
@@ -78,8 +78,8 @@ class Mad(DrawnTagging):
             "train_examples": train_examples,
         }
         self.dataset, self.data_seed = dataset, data_seed
-        self.given = {name: value for name, value in given.items() if value is not None}
-        self.options: dict[str, Any] = {**BASELINES[dataset], **self.given}
+        self.changes = {name: value for name, value in changes.items() if value is not None}
+        self.options: dict[str, Any] = {**BASELINES[dataset], **self.changes}
         train = self.options.pop("train_examples")
         self.examples_of = {"train": train, "val": val_examples, "test": test_examples}
         self.inputs = Symbols(tuple(map(str, range(self.options["vocabulary"]))))
@@ -90,7 +90,7 @@ class Mad(DrawnTagging):
         return super().task_spec(**({"kind": "compression"} if self.dataset == "compression" else {}), **properties)
 
     def parts(self) -> dict[str, list[Part]]:
-        require_possible(self.dataset, self.given, self.options)
+        require_possible(self.dataset, self.changes, self.options)
         options = {"dataset": self.dataset, **self.options}
         return {name: [Part(number, options)] for name, number in self.examples_of.items()}
 
@@ -163,8 +163,8 @@ def answers(inputs: Table, training: bool, values: np.ndarray, dataset: str, **o
         case "selective_copying":
             return sequences.copied(inputs, options["vocabulary"], options["tokens_to_copy"])
     motif = max(options.get("key_motif", 1), options.get("value_motif", 1))
-    found = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
-    return sequences.followed(inputs, found) if training else found
+    answers = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
+    return sequences.followed(inputs, answers) if training else answers
 
 
 def most_frequent_then_end(train: TaggedSequences) -> Shortcut:
