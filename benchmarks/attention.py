@@ -61,10 +61,10 @@ PAIRS = (
             "delta_rule",
             "gated_delta_rule",
             "channel_gated_delta_rule",
-            "based",
         )
         for pair in ((f"attnlab {name}", "attnlab linear"), (f"attnlab {name}, fast", f"attnlab {name}"))
     ),
+    ("attnlab based", "attnlab linear"),
 )
 STEPS = 128
 """first and last steps whose times are compared"""
