@@ -22,8 +22,9 @@ from attnlab.plots.style import COLOURS, STRONG, line_looks
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.figures import draw_figures
+from attnlab.report.figures.bars_and_forest import bars
 from attnlab.report.figures.draw_figures import draw
-from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits
+from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits, shortcut_of
 from attnlab.report.report_record import Column
 from attnlab.report.runs.read_runs import ReportRun, look
 from attnlab.report.table_types import Table, TableError
@@ -94,6 +95,23 @@ def test_the_row_of_interest_can_be_named(table: Table, tmp_path: Path, capsys: 
     assert "Blue: mine" in (tmp_path / "out/report.json").read_text()
     assert report_main([*runs, "highlight=min"]) == 2
     assert "highlight=min: no such row; nearest: mine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("shares", "line"), [((0.2, 0.205), 20.25), ((0.2, 0.3), None), ((0.2,), 20.0)])
+def test_the_best_shortcut_is_a_line_where_all_rows_are_tested_on_the_same_data(
+    config: dict[str, Any], shares: tuple[float, ...], line: float | None
+) -> None:
+    runs = []
+    for number, share in enumerate(shares):
+        changed = copy.deepcopy(config) | {"model": config["model"] | {"name": f"row{number}"}}
+        result = {"metrics": METRICS, "shortcuts": {OOD: {"copy": share, "first": 0.1}}}
+        runs.append(ReportRun(Path(f"row{number}"), changed, "finished", result=result))
+    table = make_table(Report(title="SCAN", columns={"ood": OOD}), runs)
+    assert shortcut_of(table, table.columns[0]) == pytest.approx(line)
+    figure, caption = bars(table)
+    dotted = [each for each in figure.axes[0].get_lines() if each.get_linestyle() == ":"]
+    assert ("dotted line: best shortcut" in caption) == bool(dotted) == bool(line)
+    assert all(each.get_xdata() == pytest.approx([line, line]) for each in dotted)
 
 
 def maps(*heads: list[list[float]], sums: tuple[float, float] | None = None) -> dict[str, Maps]:

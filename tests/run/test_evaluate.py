@@ -24,6 +24,7 @@ from attnlab.run import evaluate_run
 from attnlab.run.loaded_run import load_run
 from attnlab.run.named_runs import DATA_FOLDERS, paths_here
 from attnlab.run.run_folder import RunError
+from attnlab.tasks.word_problem import WordProblem
 
 STEPS = ("train.max_steps=3", "model=linear")
 
@@ -171,6 +172,13 @@ def test_examples_of_the_training_set_are_counted(scan_run: Path, capsys: pytest
     assert f"the run was trained on {report['seen_in_training']['test/ood']:,} of these 1,152" in noted
     assert evaluate_main([f"run={scan_run}", "subset=test/ood"]) == 0
     assert findings(scan_run, "scan-length_cutoff-40,subset=test_ood")["seen_in_training"] == {"test/ood": 0}
+
+
+def test_tokens_of_one_number_but_another_meaning_are_refused() -> None:
+    """Z60 and A5 both have sixty elements."""
+    evaluate_run._require_same_tokens(WordProblem("A5"), WordProblem("A5"))
+    with pytest.raises(RunError, match="trained with the token 0, in place of which this data has 01234"):
+        evaluate_run._require_same_tokens(WordProblem("A5"), WordProblem("Z60"))
 
 
 def test_an_unwritable_folder_is_one_sentence(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

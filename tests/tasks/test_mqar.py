@@ -7,20 +7,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.golden_outputs import golden
+from support.tiny_data import trained
 
 from attnlab.config.job_config import compose_config
 from attnlab.config.targets import TASK_KEYS, read_signature
 from attnlab.data.files.fetch import DataError, Folders
+from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.tasks import mqar
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.drawn_tagging import CHUNK, UNSCORED
-from attnlab.tasks.mqar import Mqar, distinct, distinct_with, draw, recalled
+from attnlab.tasks.drawn_tagging import CHUNK, UNSCORED, Table
+from attnlab.tasks.kinds.tagging import NONE
+from attnlab.tasks.mqar import Mqar, distinct, distinct_with, draw
 
 TINY = {"vocabulary": 40, "length": 16, "pairs": 3, "train_examples": 30, "val_examples": 5, "test_examples": 7}
 
 
 def prepare(folder: Path, **options: object) -> Prepared:
     return Mqar(**(TINY | options)).prepare(Folders(data=folder / "none", cache=folder / "cache"))
+
+
+def recalled(inputs: Table, pairs: int) -> Table:
+    """The value of the key at every even place behind the pairs; `UNSCORED` where there is none."""
+    keys, values = inputs[:, 0 : 2 * pairs : 2], inputs[:, 1 : 2 * pairs : 2]
+    targets = np.full_like(inputs, UNSCORED)
+    rows, places, pair = np.nonzero(inputs[:, 2 * pairs :: 2, None] == keys[:, None])
+    targets[rows, 2 * pairs + 2 * places] = values[rows, pair]
+    return targets
 
 
 @pytest.mark.parametrize(("name", "pairs"), [("small", 4), ("n64", 4), ("n256", 16)])
@@ -65,13 +77,13 @@ def test_all_orders_of_different_numbers_are_equally_likely() -> None:
 
 
 def test_one_test_has_several_lengths_and_numbers_of_pairs(tmp_path: Path) -> None:
-    prepared = prepare(tmp_path, test_lengths=[16, 32], test_pairs=[2, 8])
+    prepared = prepare(tmp_path, test_lengths=[32, 64], test_pairs=[2, 8])
     part = prepared.subsets["test"]
-    assert Counter(part.lengths.tolist()) == {16: 7, 32: 14}
-    assert {name: len(numbers) for name, numbers in part.groups.items()} == {"pairs_2": 14, "pairs_8": 7}
+    assert Counter(part.lengths.tolist()) == {32: 14, 64: 14}
+    assert {name: len(numbers) for name, numbers in part.groups.items()} == {"pairs_2": 14, "pairs_8": 14}
     batch = part.batch(np.arange(len(part)))
     assert (batch.scored.sum(1).numpy()[part.groups["pairs_8"]] == 8).all()
-    assert prepared.spec.max_input_length == 32 and prepared.spec.kind == "language_model"
+    assert prepared.spec.max_input_length == 64 and prepared.spec.kind == "language_model"
     assert not prepared.subsets["train"].groups and "no test example is also in train" in prepared.about
 
 
@@ -87,11 +99,33 @@ def test_more_sequences_and_other_tests_change_no_other_sequence(tmp_path: Path)
     assert (prepare(tmp_path, data_seed=1, train_examples=CHUNK).subsets["train"].inputs[0] != rows[0]).any()
 
 
-def test_the_value_of_the_last_pair_is_a_shortcut(tmp_path: Path) -> None:
+def test_values_are_shortcuts_that_read_no_key(tmp_path: Path) -> None:
     prepared = prepare(tmp_path, test_lengths=[32], test_pairs=[2, 8], test_examples=200)
     part = prepared.subsets["test"]
-    records = Mqar(**TINY).shortcuts(prepared)["value of the last pair"](part)
-    assert (records["right"] == 1).all() and set(records["tokens"]) == {2, 8}
+    shortcuts = Mqar(**TINY).shortcuts(prepared)
+    right = shortcuts["values in the order of the pairs"](part)["right"]
+    for number in range(len(part)):
+        ids, targets = part.inputs[number], part.targets[number]
+        answers = targets[targets != NONE].astype(int) - 1
+        assert right[number] == (answers == ids[1 : 2 * len(answers) : 2]).sum()
+    # more than one value of each sequence, as any one of them would get
+    assert right.mean() > 1.05
+
+
+def test_options_that_change_no_test_are_named(
+    tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = "task.test_lengths=[16]", "task.test_pairs=[3]"
+    folder, _ = trained(tiny_data, tmp_path, "mqar", "model=linear", *tests)
+    same, other = "note: test has the same examples as without these options", "note: the task is not as in training"
+    for words, notes in (
+        (["task.pairs=2"], (True, True)),
+        (["task.test_pairs=[2]"], (False, True)),
+        ([], (False, False)),
+    ):
+        assert evaluate_main([f"run={folder}", *words]) == 0
+        said = capsys.readouterr().err
+        assert (same in said, other in said) == notes
 
 
 @pytest.mark.parametrize(
@@ -104,7 +138,12 @@ def test_the_value_of_the_last_pair_is_a_shortcut(tmp_path: Path) -> None:
         ),
         ({"vocabulary": 6}, "task.pairs: 3 pairs need as many keys, and task.vocabulary=6 has 2; expected at least 8"),
         ({"test_lengths": [8], "test_pairs": [3]}, "task.test_pairs: 3 pairs .* task.test_lengths has 8; at most 2"),
+        (
+            {"test_lengths": [32, 64], "test_pairs": [2, 9]},
+            "task.test_pairs: 9 pairs .* task.test_lengths has 32; at most 8",
+        ),
         ({"test_lengths": [33]}, "task.test_lengths: 33 is odd"),
+        ({"test_pairs": []}, "a list is empty; expected at least one number, or null"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, options: dict, problem: str) -> None:

@@ -30,13 +30,16 @@ from attnlab.report.failures.failure_statistics import reaches
 from attnlab.tasks.base import Prepared, Task, make_task
 from attnlab.tasks.cogs.task import Cogs
 from attnlab.tasks.flip_flop.task import FlipFlop
+from attnlab.tasks.formal_language.task import FormalLanguage
 from attnlab.tasks.kinds.classification import ClassificationKind
 from attnlab.tasks.lra.listops import LraListops
 from attnlab.tasks.mathematics.task import Mathematics
+from attnlab.tasks.mqar import Mqar
 from attnlab.tasks.pcfg.task import Pcfg
 from attnlab.tasks.scan.task import Scan
 from attnlab.tasks.shortcuts import general_shortcuts, most_frequent, sequence_scores
 from attnlab.tasks.sort_of_clevr.task import SortOfClevr
+from attnlab.tasks.word_problem import WordProblem
 from attnlab.tasks.word_tasks import SequenceTask
 
 ACCURACY = "sequence_accuracy"
@@ -223,6 +226,9 @@ SMALLER: Mapping[type[Task], Mapping[str, Any]] = {
     Pcfg: {},
     Cogs: {},
     Scan: {},
+    Mqar: {"train_examples": 5000},
+    FormalLanguage: {"train_examples": 20000},
+    WordProblem: {"train_examples": 20000},
 }
 
 

@@ -52,6 +52,18 @@ def test_targets_are_products_up_to_each_position(tmp_path: Path) -> None:
     assert batch.scored.sum(1).tolist() == part.lengths.tolist()
 
 
+def test_the_product_of_the_last_two_elements_is_a_shortcut(tmp_path: Path) -> None:
+    task, prepared = WordProblem(), prepare(tmp_path, elements="transpositions", length=9, train_examples=200)
+    part = prepared.subsets["test/ood"]
+    right = task.shortcuts(prepared)["product of the last two elements"](part)["right"]
+    for number, answered in enumerate(right):
+        elements, targets = part.inputs[number].astype(int) - 2, part.targets[number].astype(int) - 1
+        pairs = [
+            reduce(lambda a, b: task.products[a, b], elements[max(0, end - 1) : end + 1]) for end in range(len(targets))
+        ]
+        assert answered == (pairs == targets).sum() >= 2
+
+
 def test_transpositions_of_s5_alone(tmp_path: Path) -> None:
     task, prepared = WordProblem(), prepare(tmp_path, elements="transpositions", train_examples=200, length=40)
     part = prepared.subsets["train"]
@@ -63,8 +75,12 @@ def test_transpositions_of_s5_alone(tmp_path: Path) -> None:
 
 
 def test_longer_sequences_are_longer(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"task\.test_lengths=\[5, 9\]: expected more than task\.length=5 each"):
+    with pytest.raises(
+        DataError, match=r"task\.test_lengths=\[5, 9\]: expected more than task\.length=5 each, or null"
+    ):
         prepare(tmp_path, test_lengths=[9, 5, 9])
+    with pytest.raises(DataError, match=r"task\.test_lengths=\[\]: expected more than"):
+        prepare(tmp_path, test_lengths=[])
 
 
 def test_the_docstring_shows_a_real_example(tmp_path: Path) -> None:

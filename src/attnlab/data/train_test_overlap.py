@@ -54,6 +54,11 @@ def _keys_by_length(sequences: Ragged) -> dict[int, np.ndarray]:
     return {length: row_keys(rows.values.reshape(-1, length).view(np.uint8)) for length, rows in tables}
 
 
+def overlap_in_words(subsets: Mapping[str, Ragged]) -> str:
+    """Sentence about the sequences of each other subset that are also in `train`."""
+    return shared_in_words(shared_with_train(subsets), {name: len(part) for name, part in subsets.items()})
+
+
 def shared_in_words(shared: Mapping[str, int], sizes: Mapping[str, int]) -> str:
     """Sentence about the number of examples of each test that are also in the training set."""
     if not any(shared.values()):

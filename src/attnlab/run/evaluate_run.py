@@ -35,10 +35,12 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     trainer = config.trainer
     device = choose_device(trainer.device, trainer.threads, config.train.tf32, trainer.deterministic)
     weights, where = run_weights(folder, options.checkpoint or "selected", config.train.selection)
-    task, trained = make_task(config.task), trained_on(folder)
-    former = prepare(make_task(trained), config.paths)
+    trained = trained_on(folder)
+    task, former_task = make_task(config.task), make_task(trained)
+    former = prepare(former_task, config.paths)
     prepared = former if config.task == trained else prepare(task, config.paths)
     _require_same_outputs(prepared.spec, former.spec)
+    _require_same_tokens(task, former_task)
     prepared = place_data(prepared, device, config.trainer.data_on_device)
     network = network_with(weights, folder, config, former.spec)
     reporter = Reporter(config.trainer.progress)
@@ -103,6 +105,8 @@ def _evaluate_subsets(
         findings.shortcuts |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
+        if prepared is not former and name in former.subsets and identities == former.subsets[name].identities():
+            say(f"note: {name} has the same examples as without these options")
         if seen[name]:
             say(f"note: the run was trained on {seen[name]:,} of these {findings.counts[name]:,} examples of {name}")
     if not findings.metrics:
@@ -120,6 +124,14 @@ def _require_same_outputs(tested: TaskSpec, trained: TaskSpec) -> None:
         if getattr(tested, name) != getattr(trained, name):
             there, here = getattr(trained, name), getattr(tested, name)
             raise RunError(f"the run was trained with {name.replace('_', ' ')} {there} and this data has {here}")
+
+
+def _require_same_tokens(tested: Task, trained: Task) -> None:
+    """Refuses data whose numbers stand for other tokens than in training."""
+    for names, former in zip(tested.token_names() or (), trained.token_names() or (), strict=False):
+        if changed := [pair for pair in zip(former, names, strict=False) if pair[0] != pair[1]]:
+            token, other = changed[0]
+            raise RunError(f"the run was trained with the token {token}, in place of which this data has {other}")
 
 
 def _numbers(options: EvaluateOptions, examples: Examples, name: str, alone: bool) -> np.ndarray | None:

@@ -26,9 +26,10 @@ import numpy as np
 
 from attnlab.data.examples import SequencePairs
 from attnlab.data.files.fetch import DataError, Folders
-from attnlab.data.train_test_overlap import shared_in_words, shared_with_train
+from attnlab.data.train_test_overlap import overlap_in_words
 from attnlab.data.vocabulary import Vocabulary
 from attnlab.tasks.base import Prepared
+from attnlab.tasks.drawn_tagging import spread
 from attnlab.tasks.shortcuts import Shortcut
 from attnlab.tasks.word_tasks import SequenceTask, Words, declared, origin
 
@@ -89,8 +90,7 @@ class Algorithmic(SequenceTask):
     def prepare(self, folders: Folders) -> Prepared[SequencePairs]:
         self.require_possible()
         framed = {name: self.framed(pairs, name) for name, pairs in declared(self, self.pairs()).items()}
-        shared = shared_with_train({name: part.inputs for name, part in framed.items()})
-        overlap = shared_in_words(shared, {name: len(framed[name]) for name in shared})
+        overlap = overlap_in_words({name: part.inputs for name, part in framed.items()})
         return self.prepared(framed, f"{origin(self)}, with data_seed {self.data_seed}; {overlap}")
 
     def shortcuts(self, prepared: Prepared[SequencePairs]) -> Mapping[str, Shortcut]:
@@ -103,11 +103,10 @@ class Algorithmic(SequenceTask):
 
     def _drawn(self, subset: str) -> list[Pair]:
         sizes = self._sizes(beyond=subset == "test/ood")
-        each, more = divmod(self.examples_of[subset], len(sizes))
         pairs = list[Pair]()
-        for number, size in enumerate(sizes):
+        for number, size in zip(spread(self.examples_of[subset], len(sizes)), sizes, strict=True):
             rng = np.random.default_rng((self.data_seed, STREAMS[subset], *size))
-            pairs += self._of_size(rng, each + (number < more), size)
+            pairs += self._of_size(rng, number, size)
         return pairs
 
     def _sizes(self, beyond: bool) -> list[tuple[int, ...]]:

@@ -152,6 +152,14 @@ class Task(ABC):
         folder = cache / cache_key(name, self.version, options)
         return build_once(folder, build, what or folder.name)
 
+    def cached_text(self, cache: Path, name: str, options: Mapping[str, object], text: Callable[[], str]) -> str:
+        """A text that takes time, from the cache."""
+        return (self.cached(cache, name, options, lambda folder: _write(folder, text())) / "text").read_text()
+
+
+def _write(folder: Path, text: str) -> None:
+    (folder / "text").write_text(text)
+
 
 def make_task(options: Mapping[str, Any]) -> Task:
     """The task of a configuration's `task` node: `_target_` is its class, the other keys are its arguments.

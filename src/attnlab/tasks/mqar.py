@@ -16,6 +16,7 @@ Definition as in github HazyResearch/zoology (data/multiquery_ar.py, d88d6f5); t
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from attnlab.data.files.fetch import DataError
 from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table, distinct
-from attnlab.tasks.kinds.tagging import NONE, TaggedSequences, tag_scores
+from attnlab.tasks.kinds.tagging import TaggedSequences, tag_scores, targets_before
 from attnlab.tasks.shortcuts import Records, Shortcut
 
 
@@ -35,8 +36,8 @@ class Mqar(DrawnTagging):
         vocabulary: number of different numbers, keys and values together.
         length: numbers in a sequence of `train` and `val`, even.
         pairs: keys and values in a sequence of `train` and `val`; 4 `pairs` is at most `length`.
-        test_lengths, test_pairs: `test` has sequences of every length with every number of pairs that fits; null = as
-            in training. Results also by length (`test/length_256`) and by number of pairs (`test/pairs_8`).
+        test_lengths, test_pairs: `test` has sequences of every length with every number of pairs; null = as in
+            training. Results also by length (`test/length_256`) and by number of pairs (`test/pairs_8`).
         power: a of the power law of gaps; 1 = uniform.
         random_non_queries: whether random numbers fill the places of no pair and no query, not 0.
         train_examples, val_examples: number of sequences.
@@ -64,7 +65,8 @@ class Mqar(DrawnTagging):
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
         self.vocabulary, self.length, self.pairs = vocabulary, length, pairs
-        self.test_lengths, self.test_pairs = test_lengths or [length], test_pairs or [pairs]
+        self.test_lengths = [length] if test_lengths is None else test_lengths
+        self.test_pairs = [pairs] if test_pairs is None else test_pairs
         self.common = {"vocabulary": vocabulary, "power": power, "random_non_queries": random_non_queries}
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
@@ -72,17 +74,18 @@ class Mqar(DrawnTagging):
         self.tags, self.first_tag = self.inputs.words, len(self.inputs.special)
 
     def parts(self) -> dict[str, list[Part]]:
-        lengths, numbers = sorted(set(self.test_lengths)), sorted(set(self.test_pairs))
-        grid = [(length, pairs) for length in lengths for pairs in numbers if 4 * pairs <= length]
+        tests = list(product(sorted(set(self.test_lengths)), sorted(set(self.test_pairs))))
+        if not tests:
+            raise DataError(
+                "task.test_lengths, task.test_pairs: a list is empty; expected at least one number, or null"
+            )
         self._require_room("length", self.length, "pairs", self.pairs)
-        if not grid:
-            self._require_room("test_lengths", max(self.test_lengths), "test_pairs", min(self.test_pairs))
-        for length, pairs in grid:
+        for length, pairs in tests:
             self._require_room("test_lengths", length, "test_pairs", pairs)
         return {
             "train": [self._part(self.train_examples, self.length, self.pairs)],
             "val": [self._part(self.val_examples, self.length, self.pairs)],
-            "test": [self._part(self.test_examples, length, pairs, f"pairs_{pairs}") for length, pairs in grid],
+            "test": [self._part(self.test_examples, length, pairs, f"pairs_{pairs}") for length, pairs in tests],
         }
 
     def _part(self, sequences: int, length: int, pairs: int, group: str = "") -> Part:
@@ -112,15 +115,15 @@ class Mqar(DrawnTagging):
         return [self.tags[tag] for (tag,) in outputs]
 
     def shortcuts(self, prepared: Prepared[TaggedSequences]) -> Mapping[str, Shortcut]:
-        """Also the value of the last pair, whatever the query."""
+        """Also the values in the order of the pairs, whatever the keys: earlier keys come again sooner on average."""
 
-        def last_value(part: TaggedSequences) -> Records:
-            lengths = part.inputs.lengths
-            pairs = np.add.reduceat((part.targets.values != NONE).astype(int), part.targets.offsets[:-1])
-            values = part.inputs.values[part.inputs.offsets[:-1] + 2 * pairs - 1].astype(int)
-            return tag_scores(np.repeat(values + 1, lengths), part)
+        def in_order(part: TaggedSequences) -> Records:
+            queries, pairs = targets_before(part.targets)
+            starts = np.repeat(part.inputs.offsets[:-1], part.inputs.lengths)
+            values = part.inputs.values[starts + 2 * np.minimum(queries, pairs - 1) + 1]
+            return tag_scores(values.astype(int) + 1, part)
 
-        return {**super().shortcuts(prepared), "value of the last pair": last_value}
+        return {**super().shortcuts(prepared), "values in the order of the pairs": in_order}
 
 
 def draw(
@@ -147,15 +150,6 @@ def draw(
         empty = inputs == 0
         inputs[empty] = rng.integers(0, vocabulary, np.count_nonzero(empty))
     return inputs, targets
-
-
-def recalled(inputs: Table, pairs: int) -> Table:
-    """The value of the key at every even place behind the pairs; `UNSCORED` where there is none."""
-    keys, values = inputs[:, 0 : 2 * pairs : 2], inputs[:, 1 : 2 * pairs : 2]
-    targets = np.full_like(inputs, UNSCORED)
-    rows, places, pair = np.nonzero(inputs[:, 2 * pairs :: 2, None] == keys[:, None])
-    targets[rows, 2 * pairs + 2 * places] = values[rows, pair]
-    return targets
 
 
 def distinct_with(rng: np.random.Generator, rows: int, weights: Sequence[float] | np.ndarray, count: int) -> np.ndarray:

@@ -24,7 +24,10 @@ from jaxtyping import Int
 
 from attnlab.data.files.fetch import DataError
 from attnlab.data.vocabulary import Symbols
+from attnlab.tasks.base import Prepared
 from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table
+from attnlab.tasks.kinds.tagging import TaggedSequences, tag_scores
+from attnlab.tasks.shortcuts import Records, Shortcut
 
 
 class WordProblem(DrawnTagging):
@@ -55,7 +58,10 @@ class WordProblem(DrawnTagging):
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
         self.group, self.elements = group, elements
-        self.length, self.test_lengths = length, sorted(set(test_lengths or [2 * length, 5 * length]))
+        self.length, self.test_lengths = (
+            length,
+            sorted({2 * length, 5 * length} if test_lengths is None else set(test_lengths)),
+        )
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
         self.tags, self.products = multiplication_table(group)
@@ -64,8 +70,10 @@ class WordProblem(DrawnTagging):
     def parts(self) -> dict[str, list[Part]]:
         if self.elements == "transpositions" and self.group != "S5":
             raise DataError(f"task.elements=transpositions: {self.group} has none; task.group=S5 has ten")
-        if min(self.test_lengths) <= self.length:
-            raise DataError(f"task.test_lengths={self.test_lengths}: expected more than task.length={self.length} each")
+        if min(self.test_lengths, default=0) <= self.length:
+            raise DataError(
+                f"task.test_lengths={self.test_lengths}: expected more than task.length={self.length} each, or null"
+            )
         numbers = {"train": self.train_examples, "val": self.val_examples, "test/iid": self.test_examples}
         common = {"group": self.group, "elements": self.elements}
         parts = {name: [Part(number, {**common, "length": self.length})] for name, number in numbers.items()}
@@ -79,6 +87,18 @@ class WordProblem(DrawnTagging):
             drawn = drawn[[sum(name[i] == str(i) for i in range(5)) == 3 for name in self.tags]]
         inputs = rng.choice(drawn, (sequences, options["length"]))
         return inputs, running_products(inputs, self.products)
+
+    def shortcuts(self, prepared: Prepared[TaggedSequences]) -> Mapping[str, Shortcut]:
+        """Also the product of the last two elements, as if the sequence began with them."""
+
+        def last_two(part: TaggedSequences) -> Records:
+            elements = part.inputs.values.astype(int) - len(self.inputs.special)
+            before = np.roll(elements, 1)
+            # the neutral one
+            before[part.inputs.offsets[:-1]] = 0
+            return tag_scores(self.products[before, elements] + 1, part)
+
+        return {**super().shortcuts(prepared), "product of the last two elements": last_two}
 
 
 def multiplication_table(group: str) -> tuple[tuple[str, ...], Int[np.ndarray, "elements elements"]]:

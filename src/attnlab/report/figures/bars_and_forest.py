@@ -20,6 +20,7 @@ from attnlab.report.figures.row_pictures import (
     dots,
     interest,
     lacking,
+    mark_shortcut,
     marks_note,
     reason,
     row_panels,
@@ -78,6 +79,7 @@ def draw_bars(axis: Axes, table: Table, column: Column) -> None:
             look: Any = {"color": COLOURS[3], "linewidth": 2.4, "zorder": 4, "solid_capstyle": "butt"}
             axis.plot([cell.published_number] * 2, [y - 0.45, y + 0.45], **look)
     axis.set(title=column.name, xlabel=axis_label(column))
+    mark_shortcut(axis, table, column, vertical=True)
     if column.unit == SHARE.name:
         # pictures of percentages have one scale, so that they can be compared
         lowest = min((value for cell in table.each(column) for value in cell.values.values()), default=0.0)

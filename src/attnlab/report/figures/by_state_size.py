@@ -24,7 +24,7 @@ from attnlab.plots.style import (
     panel_title,
     panels,
 )
-from attnlab.report.figures.row_pictures import Drawn, axis_label, marks_note
+from attnlab.report.figures.row_pictures import Drawn, axis_label, mark_shortcut, marks_note
 from attnlab.report.report_record import Column
 from attnlab.report.table_types import Table, TableError
 
@@ -54,8 +54,9 @@ def by_state_size(table: Table) -> Drawn:
             _draw(axis, table, column, sizes, looks[name] | {"label": name})
         if not any(cell.values for cell in table.each(column)):
             empty_panel(axis, "no run has a number")
+        mark_shortcut(axis, table, column)
         axis.set(title=column.name, xlabel=label(STATE, OF_RUNS[STATE].name), ylabel=axis_label(column))
-        logarithmic(axis, "x")
+        _size_axis(axis)
     legend_below(figure, note)
     return figure, caption
 
@@ -73,15 +74,21 @@ def _small_multiples(
             _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1})
         for column in columns:
             _draw(axis, table, column, sizes, looks[column.name] | {"label": column.name})
+            mark_shortcut(axis, table, column, color=looks[column.name]["color"])
         axis.set_title(panel_title(name, per_row, 1.2 * width))
-        logarithmic(axis, "x")
-        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+        _size_axis(axis)
     for axis in axes[-per_row:]:
         axis.tick_params(labelbottom=True)
         axis.set_xlabel(label(STATE, OF_RUNS[STATE].name))
     label_panels(figure, axis_label(columns[0]))
     legend_below(figure, f"{note}, grey: {columns[0].name} of the others")
     return figure
+
+
+def _size_axis(axis: Axes) -> None:
+    """Logarithmic, with short numbers (20k)."""
+    logarithmic(axis, "x")
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _lines(table: Table) -> tuple[Mapping[str, Mapping[str, float]], list[str]]:

@@ -39,6 +39,7 @@ from attnlab.report.figures.row_pictures import (
     label_steps,
     limits,
     line_panels,
+    mark_shortcut,
     marks_note,
     seeds_in_words,
     shown_column,
@@ -92,6 +93,7 @@ def curve(table: Table, key: str) -> Drawn:
             _draw_curve(axis, cells, looks[name] | {"label": name})
         if not any(cell.values for cell in table.each(column)):
             empty_panel(axis, "no run has a number")
+        mark_shortcut(axis, table, column)
         axis.set_xticks(list(positions.values()), [show(x) for x in positions])
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
     legend_below(figure, note, handles=None if named else ())

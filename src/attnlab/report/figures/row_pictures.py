@@ -13,6 +13,7 @@ from attnlab.learn.metric_units import SHARE
 from attnlab.plots.png_caption import span
 from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels
 from attnlab.report.report_record import Cell, Column
+from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Table, TableError
 
 LINES_TOGETHER = 6
@@ -25,6 +26,8 @@ MARGIN = 0.05
 """share of an axis beyond its numbers, so that marks there are whole"""
 LEAST_POINTS = 10.0
 """percentage points of an axis"""
+MOST_APART = 1.0
+"""percentage points between the shortcuts of rows that are tested on the same data"""
 Drawn = tuple[Figure, str]
 """a figure, and what it shows and its marks mean: a part of its caption"""
 
@@ -44,7 +47,22 @@ def marks_note(table: Table, several: str, alone: str) -> str:
     counts = [len(cell.values) for cell in table.each() if cell.values]
     note = (several if max(counts, default=1) > 1 else alone).format(seeds_in_words(counts or [1]))
     known = any(cell.published_number is not None for cell in table.each())
-    return note + (", vermillion line: published value" if known else "") + interest(table)
+    note += ", vermillion line: published value" if known else ""
+    note += ", dotted line: best shortcut" if any(shortcut_of(table, column) for column in table.columns) else ""
+    return note + interest(table)
+
+
+def shortcut_of(table: Table, column: Column) -> float | None:
+    """The best shortcut of a column of percentages; None where its rows have other ones, so of other data."""
+    best = [cell.shortcuts[0][1] for cell in table.each(column) if cell.shortcuts]
+    same = column.unit == SHARE.name and best and max(best) - min(best) < MOST_APART
+    return mean(best) if same else None
+
+
+def mark_shortcut(axis: Axes, table: Table, column: Column, vertical: bool = False, color: str = EDGE) -> None:
+    """A dotted line at the best shortcut of a column."""
+    if value := shortcut_of(table, column):
+        (axis.axvline if vertical else axis.axhline)(value, color=color, linestyle=":", linewidth=1.4, zorder=2)
 
 
 def row_panels(

@@ -37,7 +37,7 @@ from attnlab.data.files.cache import load_arrays, save_arrays
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.data.files.official_files import FileContent
-from attnlab.data.train_test_overlap import shared_in_words, shared_with_train
+from attnlab.data.train_test_overlap import overlap_in_words
 from attnlab.tasks.base import Prepared
 from attnlab.tasks.cogs.files import (
     FILES,
@@ -81,12 +81,11 @@ class Cogs(SequenceTask):
         arrays = load_arrays(self.cached(folders.cache, "cogs", options, partial(_build, files=files), "COGS"))
         subsets = {subset: stored_pairs(arrays, subset, WORDS.pad_id, LENGTH_BINS) for subset in FILES}
         subsets["test/gen"].groups = groups_of(arrays["kinds"])
-        sizes = {subset: len(pairs) for subset, pairs in subsets.items()}
-        shared = shared_with_train({subset: pairs.inputs for subset, pairs in subsets.items()})
-        counts = ", ".join(f"{subset} {size:,}" for subset, size in sizes.items())
+        shared = overlap_in_words({subset: pairs.inputs for subset, pairs in subsets.items()})
+        counts = ", ".join(f"{subset} {len(pairs):,}" for subset, pairs in subsets.items())
         others = [path for path in FILES.values() if not files[path].is_official]
         origin = f"not the official {listed(others)}" if others else "official files"
-        return self.prepared(subsets, f"COGS, {origin}: {counts}; {shared_in_words(shared, sizes)}")
+        return self.prepared(subsets, f"COGS, {origin}: {counts}; {shared}")
 
 
 def groups_of(kinds: np.ndarray) -> dict[str, np.ndarray]:

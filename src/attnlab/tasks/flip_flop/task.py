@@ -19,7 +19,6 @@ epoch and test the last step. There are few different short sequences, so that t
 set (99.7 % of `test/iid` at 16 tokens and the default number of sequences, none at 512); every result says how many.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -156,14 +155,12 @@ class FlipFlop(Task):
         alike = [subset for subset in subsets if self._length(subset) == self.length]
         options = {subset: self._options(subset) for subset in alike}
 
-        def build(folder: Path) -> None:
+        def text() -> str:
             keys = row_keys(subsets["train"].codes)
             shared = {name: count_shared(subsets[name].codes, keys) for name in alike if name != "train"}
-            (folder / "shared.json").write_text(json.dumps(shared))
+            return shared_in_words(shared, {name: len(subsets[name]) for name in shared})
 
-        folder = self.cached(cache, "flip_flop_overlap", options, build)
-        shared = json.loads((folder / "shared.json").read_text())
-        return shared_in_words(shared, {name: len(subsets[name]) for name in shared})
+        return self.cached_text(cache, "flip_flop_shared", options, text)
 
     def _options(self, subset: str) -> dict[str, float]:
         """All options that the sequences of a subset depend on."""

@@ -28,7 +28,7 @@ from attnlab.data.files.fetch import DataError
 from attnlab.data.user_inputs import TEXT, encoded, language_batch
 from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table
+from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table, spread
 from attnlab.tasks.formal_language.languages import END, LANGUAGES
 from attnlab.tasks.kinds.tagging import NONE, TaggedSequences
 from attnlab.tasks.word_tasks import words_of
@@ -80,23 +80,23 @@ class FormalLanguage(DrawnTagging):
         self.inputs, self.tags = Symbols((*self.language.inputs, EMPTY)), self.language.outputs
 
     def parts(self) -> dict[str, list[Part]]:
-        if self.test_length <= self.length:
-            longest = f"task.length={self.length}"
-            raise DataError(f"task.test_length={self.test_length}: test/ood is longer; expected more than {longest}")
         # an even length of modular_arithmetic is one symbol shorter
-        even = self.dataset == "modular_arithmetic" and self.length % 2
-        short = range(1, self.length + 1)
-        longer = range(self.length + 1 + even, self.test_length + 1, self.test_step)
-        each, more = divmod(self.train_examples, self.length)
+        first = self.length + 1 + (self.dataset == "modular_arithmetic" and self.length % 2)
+        if self.test_length < first:
+            above = f"above task.length={self.length}"
+            raise DataError(f"task.test_length={self.test_length}: test/ood is {above}; expected {first} or more")
+        short, longer = range(1, self.length + 1), range(first, self.test_length + 1, self.test_step)
         numbers = {
-            "train": {length: each + (length <= more) for length in short if each or length <= more},
+            "train": dict(zip(short, spread(self.train_examples, self.length), strict=True)),
             "val": dict.fromkeys(short, self.val_examples),
             "test/iid": dict.fromkeys(short, self.test_examples),
             "test/ood": dict.fromkeys(longer, self.test_examples),
         }
         dataset = self.dataset
         return {
-            name: [Part(number, {"dataset": dataset, "length": length}) for length, number in by_length.items()]
+            name: [
+                Part(number, {"dataset": dataset, "length": length}) for length, number in by_length.items() if number
+            ]
             for name, by_length in numbers.items()
         }
 

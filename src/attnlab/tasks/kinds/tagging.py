@@ -35,6 +35,10 @@ from attnlab.tasks.word_tasks import Words, declared, each_example, longest, ori
 
 NONE = 0
 """stands in the stored targets where there is none; target t is t + 1"""
+PLACES = 64
+"""places of a target among the targets of its sequence that a shortcut tells apart, relative to their number"""
+SAMPLE = 20_000
+"""training sequences in which it counts, spread over all"""
 
 
 class Tagger(Network):
@@ -206,14 +210,40 @@ class TaggingTask(Task):
         return [[self.tags[tag] for tag in row] for row in outputs]
 
     def shortcuts(self, prepared: Prepared[TaggedSequences]) -> Mapping[str, Shortcut]:
-        """The most frequent tag at every position."""
-        values = prepared.subsets["train"].targets.values
-        return {"most frequent tag": always(int(np.bincount(values)[1:].argmax()) + 1)}
+        """The most frequent tag of all targets, and of the targets at the same place of their sequences."""
+        targets = prepared.subsets["train"].targets
+        frequent = always(int(np.bincount(targets.values)[1:].argmax()) + 1)
+        numbers = np.linspace(0, len(targets) - 1, min(len(targets), SAMPLE)).astype(int)
+        by_place = most_frequent_by_place(targets.rows(numbers), len(self.tags))
+        return {"most frequent tag": frequent, "most frequent tag at its place": by_place}
 
 
 def always(answer: int) -> Shortcut:
     """The shortcut that gives every position the same stored target."""
     return lambda part: tag_scores(np.full(len(part.targets.values), answer), part)
+
+
+def most_frequent_by_place(targets: Ragged, tags: int) -> Shortcut:
+    """The shortcut that knows the place of a target among the targets of its sequence, and their number."""
+
+    def places(targets: Ragged) -> np.ndarray:
+        before, total = targets_before(targets)
+        return (PLACES * (2 * before + 1) // np.maximum(2 * total, 1)).clip(max=PLACES - 1)
+
+    scored = targets.values != NONE
+    codes = places(targets)[scored] * tags + targets.values[scored] - 1
+    counts = np.bincount(codes, minlength=PLACES * tags).reshape(PLACES, tags)
+    counted = np.flatnonzero(counts.any(axis=1))
+    nearest = counted[np.abs(counted - np.arange(PLACES)[:, None]).argmin(axis=1)]
+    best = counts.argmax(axis=1)[nearest] + 1
+    return lambda part: tag_scores(best[places(part.targets)], part)
+
+
+def targets_before(targets: Ragged) -> tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, " tokens"]]:
+    """For every position the number of targets before it in its sequence, and of all targets of the sequence."""
+    before = np.concatenate(([0], (targets.values != NONE).cumsum()))
+    first, stop = (np.repeat(before[edges], targets.lengths) for edges in (targets.offsets[:-1], targets.offsets[1:]))
+    return before[:-1] - first, stop - first
 
 
 def tag_scores(answers: Int[np.ndarray, " tokens"], part: TaggedSequences) -> Records:

@@ -67,18 +67,10 @@ class Mad(DrawnTagging):
         test_examples: Annotated[int, "[1, inf)"] = 1280,
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
-        changes = {
-            "vocabulary": vocabulary,
-            "length": length,
-            "noise_share": noise_share,
-            "noise_vocabulary": noise_vocabulary,
-            "key_motif": key_motif,
-            "value_motif": value_motif,
-            "tokens_to_copy": tokens_to_copy,
-            "train_examples": train_examples,
-        }
+        arguments = locals()
         self.dataset, self.data_seed = dataset, data_seed
-        self.changes = {name: value for name, value in changes.items() if value is not None}
+        names = sorted(set().union(*BASELINES.values()))
+        self.changes = {name: arguments[name] for name in names if arguments[name] is not None}
         self.options: dict[str, Any] = {**BASELINES[dataset], **self.changes}
         train = self.options.pop("train_examples")
         self.examples_of = {"train": train, "val": val_examples, "test": test_examples}
@@ -102,30 +94,32 @@ class Mad(DrawnTagging):
         return inputs, answers(inputs, training, value_table(self.data_seed, options["vocabulary"]), **options)
 
     def shortcuts(self, prepared: Prepared[TaggedSequences]) -> Mapping[str, Shortcut]:
-        """Of recalls, the most frequent value in place of the most frequent tag, which may be in no value, and the last
-        number of a value before; of selective_copying, the last number to copy; of compression, the number that is
-        always last."""
+        """Of recalls and copying also the most frequent number so far that can be an answer; of recalls the most
+        frequent value in place of the most frequent tag, which may be in no value."""
         shortcuts, train = super().shortcuts(prepared), prepared.subsets["train"]
-        if self.dataset == "memorization":
+        if self.dataset in ("memorization", "compression"):
             return shortcuts
-        if self.dataset == "compression":
-            return {**shortcuts, "most frequent tag, then the end": most_frequent_then_end(train)}
         if self.dataset == "selective_copying":
-            return {**shortcuts, "last number to copy": self._last_of(0, self.options["vocabulary"] - 2)}
-        first, stop = key_and_value_numbers(self.dataset, self.options)
-        stored = slice(first + self.first_tag + 1, stop + self.first_tag + 1)
-        counts = np.bincount(train.targets.values, minlength=stored.stop)[stored]
-        frequent = always(stored.start + int(counts.argmax()))
-        return {"most frequent value": frequent, "value before": self._last_of(first, stop)}
+            first, stop = 0, self.options["vocabulary"] - 2
+        else:
+            first, stop = key_and_value_numbers(self.dataset, self.options)
+            stored = slice(first + self.first_tag + 1, stop + self.first_tag + 1)
+            counts = np.bincount(train.targets.values, minlength=stored.stop)[stored]
+            shortcuts = {"most frequent value": always(stored.start + int(counts.argmax()))}
+        return {**shortcuts, "most frequent value before": self._most_frequent_before(first, stop)}
 
-    def _last_of(self, first: int, stop: int) -> Shortcut:
-        """Every target is the last number from `first` to `stop - 1` in the inputs so far."""
+    def _most_frequent_before(self, first: int, stop: int) -> Shortcut:
+        """Every target is the most frequent of the numbers from `first` to `stop - 1` so far; of several the last."""
 
         def scores(part: TaggedSequences) -> Records:
-            ids, starts = part.inputs.values.astype(int), np.repeat(part.inputs.offsets[:-1], part.inputs.lengths)
-            numbers = ids - len(self.inputs.special)
-            last = np.maximum.accumulate(np.where((numbers >= first) & (numbers < stop), np.arange(len(ids)), -1))
-            return tag_scores(np.where(last >= starts, ids[last] + 1, NONE), part)
+            ids, size = part.inputs.values.astype(int), len(part.inputs.values)
+            rows = np.repeat(np.arange(len(part)), part.inputs.lengths)
+            times = occurrences(rows * len(self.inputs) + ids)
+            # above the numbers of the rows before, so that a maximum so far stays in its row
+            least = rows * (size + 1) * size
+            is_value = (ids >= first + len(self.inputs.special)) & (ids < stop + len(self.inputs.special))
+            best = np.maximum.accumulate(np.where(is_value, least + times * size + np.arange(size), least))
+            return tag_scores(np.where(best > least, ids[best % size] + 1, NONE), part)
 
         return scores
 
@@ -167,14 +161,10 @@ def answers(inputs: Table, training: bool, values: np.ndarray, dataset: str, **o
     return sequences.followed(inputs, answers) if training else answers
 
 
-def most_frequent_then_end(train: TaggedSequences) -> Shortcut:
-    """Every target is the most frequent one of training, the last one of a sequence the one that is always last."""
-    values = train.targets.values
-    best, last = np.bincount(values).argmax(), values[-1]
-
-    def scores(part: TaggedSequences) -> Records:
-        answers = np.full(len(part.targets.values), best)
-        answers[part.targets.offsets[1:] - 1] = last
-        return tag_scores(answers, part)
-
-    return scores
+def occurrences(codes: np.ndarray) -> np.ndarray:
+    """How many times each number was there up to its place, with itself."""
+    order = codes.argsort(kind="stable")
+    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    times = np.empty_like(codes)
+    times[order] = np.arange(1, len(codes) + 1) - np.repeat(begins, np.diff(begins, append=len(codes)))
+    return times
