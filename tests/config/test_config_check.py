@@ -93,6 +93,10 @@ WRONG = {
     "--task=scna --cfg=job": ["task=scna: no such choice; nearest: scan"],
     "-m train.log_every=1,5": ["train.log_every changes no number, so these jobs would be one run"],
     "task=glue task.name=colaa": ["task.dataset=colaa: expected one of cola", "nearest: cola"],
+    "experiment=mad/baseline task.name=compresion": [
+        "task.dataset=compresion: expected one of",
+        "nearest: compression",
+    ],
     "--plan=1": ["--plan=1: --plan takes no value; write --plan"],
     "-m --plan=true seed=0,1": ["--plan=true: --plan takes no value; write --plan"],
     "--multirun=x": ["--multirun=x: --multirun takes no value"],

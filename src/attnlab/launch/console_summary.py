@@ -23,7 +23,8 @@ MOST_SETTINGS = 12
 def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     """Print metrics, seconds and folder of a run, and commands to try next."""
     raw, task, model = job.raw, job.raw["task"]["name"], job.raw["model"]["name"]
-    table = Table(f"{task} / {model} / seed {raw['seed']}", Column("result", justify="right"), box=SIMPLE_HEAD)
+    name_column = Column(f"{task} / {model} / seed {raw['seed']}", overflow="fold")
+    table = Table(name_column, Column("result", justify="right"), box=SIMPLE_HEAD)
     for name, value in whole(result["metrics"]).items():
         table.add_row(name, text(name, value))
     if selection := result.get("selection"):

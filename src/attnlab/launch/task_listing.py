@@ -200,7 +200,9 @@ def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
 def _subsets(prepared: Prepared) -> Table:
     """Table of subsets and groups: examples, their lengths, and how many of them are in the training set."""
     heads = [Column(title, justify="right") for title in ("examples", "length", "also in train")]
-    table = Table("  subset", *heads, box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim")
+    table = Table(
+        Column("  subset", overflow="fold"), *heads, box=None, padding=(0, 4, 0, 0), pad_edge=False, header_style="dim"
+    )
     trained = set(prepared.subsets["train"].identities())
     for name, subset in prepared.subsets.items():
         seen = sum(identity in trained for identity in subset.identities()) if name != "train" else None

@@ -33,7 +33,7 @@ OF_DATA_SEEDS = (
     "A mean is over data sets, of the means over the seeds of each; ± is over all runs. Differences are paired by data "
     "seed and seed, and averaged in each data set, so that intervals and tests count data sets."
 )
-ABOVE = "In percent; the length is of the output, or of the input where the answer is a class"
+ABOVE = "In percent; the length is of the output, or of the input where there is no output sequence"
 FLAT = 1.0
 """points: a column is not broken down where no length is further from the mean of its row"""
 COUNTED = (

@@ -40,6 +40,10 @@ def command(help_text: Callable[[], str], needs_words: bool = True, prefix: str 
             except UserError as error:
                 print(as_started(f"{prefix}: {error}"), file=sys.stderr)
                 return FAILED
+            except MemoryError as error:
+                advice = "does not fit into memory; make the sizes smaller that are set here"
+                print(as_started(f"{prefix}: {advice} ({error})"), file=sys.stderr)
+                return FAILED
 
         return run
 

@@ -233,8 +233,11 @@ def group_problems(item: Item, conf: Path) -> list[Problem]:
 def with_our_names(argv: Sequence[str], conf: Path) -> list[str]:
     """The words without dashes before keys, and with the keys that the task has."""
     argv = [without_dashes(word, conf) for word in argv]
-    name = next((word.partition("=")[2] for word in argv if word.startswith("task=")), "")
-    return with_data_set_names(argv, task_yaml(name, conf) if name in group_choices(conf)["task"] else {})
+    chosen = {key: value for key, _, value in (word.partition("=") for word in argv) if key in ("task", "experiment")}
+    if (name := chosen.get("task", "")) in group_choices(conf)["task"]:
+        return with_data_set_names(argv, task_yaml(name, conf))
+    # a preset that is asked for a name has data sets
+    return with_data_set_names(argv, {"dataset": None} if "experiment" in chosen else {})
 
 
 def without_dashes(word: str, conf: Path = CONF) -> str:

@@ -1,7 +1,7 @@
 """What a test set says of an accuracy: its breakdown by length, the length that carries it, its error, its shortcuts.
 
 A task with lengths records a metric over all test examples and over each length or range of lengths of the output, or
-of the input where the answer is a class (`test/ood/length_30/sequence_accuracy`, `test/length_500_999/accuracy`).
+of the input where there is no output sequence (`test/ood/length_30/sequence_accuracy`, `test/length_500_999/accuracy`).
 """
 
 import math
