@@ -18,6 +18,7 @@ from attnlab.data.files.folder_or_archive import DataSource
 from attnlab.launch.task_listing import choices, example
 from attnlab.launch.tasks_cli import main
 from attnlab.tasks.base import make_task
+from attnlab.tasks.mqar import Mqar
 
 SHIPPED = sorted(WRITTEN)
 NEEDY = '''\
@@ -207,6 +208,18 @@ def test_missing_files_of_a_named_task(
     assert code == 1
     assert "letters: missing" in out
     assert err.startswith(said.format(data=tmp_path / "data"))
+
+
+def test_data_that_does_not_fit_into_memory_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(*inputs: object) -> None:
+        raise MemoryError("Unable to allocate 74.5 GiB")
+
+    monkeypatch.setattr(Mqar, "draw", draw)
+    assert main(["mqar", f"paths.cache={tmp_path}"]) == 1
+    said = capsys.readouterr().err
+    assert "does not fit into memory" in said and "74.5 GiB" in said and "Traceback" not in said
 
 
 def test_every_way_to_missing_files_is_told() -> None:
