@@ -122,6 +122,7 @@ def test_options_that_change_no_test_are_named(
         (["task.pairs=2"], (True, True)),
         (["task.test_pairs=[2]"], (False, True)),
         ([], (False, False)),
+        (["trainer.data_on_device=true"], (False, False)),
     ):
         assert evaluate_main([f"run={folder}", *words]) == 0
         said = capsys.readouterr().err

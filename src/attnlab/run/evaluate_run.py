@@ -49,10 +49,11 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
         reporter.say(changed)
     if note := unfinished(folder, where["step"]):
         reporter.say(note)
-    if changes := differences({"task": trained}, {"task": config.task}):
+    changes = differences({"task": trained}, {"task": config.task})
+    if changes:
         reporter.say(f"note: the task is not as in training: {', '.join(changes)}")
     evaluator = Evaluator(config.train, prepared, network.to(device), reporter)
-    findings, seen = _evaluate_subsets(options, prepared, evaluator, former, task)
+    findings, seen = _evaluate_subsets(options, prepared, evaluator, former, task, bool(changes))
     return {
         "metrics": findings.metrics,
         "counts": findings.counts,
@@ -86,9 +87,18 @@ def _changed_data(folder: Path, now: str) -> str:
 
 
 def _evaluate_subsets(
-    options: EvaluateOptions, prepared: Prepared[Examples], evaluator: Evaluator, former: Prepared[Examples], task: Task
+    options: EvaluateOptions,
+    prepared: Prepared[Examples],
+    evaluator: Evaluator,
+    former: Prepared[Examples],
+    task: Task,
+    changed: bool,
 ) -> tuple[Findings, dict[str, int]]:
-    """Findings of every subset asked for, and how many of its examples the run was trained on (in `former`)."""
+    """Findings of every subset asked for, and how many of its examples the run was trained on (in `former`).
+
+    Args:
+        changed: whether the task has other options than in training.
+    """
     findings, seen, say = Findings(), {}, evaluator.reporter.say
     names = evaluator.tests if options.subset is None else [options.subset]
     if missing := set(names) - set(prepared.subsets):
@@ -105,7 +115,7 @@ def _evaluate_subsets(
         findings.shortcuts |= subset_scores(shortcuts, prepared.spec, name, prepared.subsets[name], numbers)
         identities = prepared.subsets[name].identities()
         seen[name] = sum(identities[i] in trained for i in (range(len(identities)) if numbers is None else numbers))
-        if prepared is not former and name in former.subsets and identities == former.subsets[name].identities():
+        if changed and name in former.subsets and identities == former.subsets[name].identities():
             say(f"note: {name} has the same examples as without these options")
         if seen[name]:
             say(f"note: the run was trained on {seen[name]:,} of these {findings.counts[name]:,} examples of {name}")
@@ -115,7 +125,7 @@ def _evaluate_subsets(
 
 
 def _require_same_outputs(tested: TaskSpec, trained: TaskSpec) -> None:
-    """Refuses data whose numbers mean other tokens than in training, and end tokens that were not trained."""
+    """Refuses data with other numbers of tokens or classes than in training, and end tokens that were not trained."""
     if tested.end_token != trained.end_token:
         other = "sequence_accuracy_oracle_end is its accuracy at given lengths"
         why = f"with end tokens, and {other}" if trained.end_token else "without end tokens, and can choose none"

@@ -58,10 +58,8 @@ class WordProblem(DrawnTagging):
         data_seed: Annotated[int, "[0, inf)"] = 0,
     ) -> None:
         self.group, self.elements = group, elements
-        self.length, self.test_lengths = (
-            length,
-            sorted({2 * length, 5 * length} if test_lengths is None else set(test_lengths)),
-        )
+        self.length = length
+        self.test_lengths = sorted({2 * length, 5 * length} if test_lengths is None else set(test_lengths))
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
         self.tags, self.products = multiplication_table(group)

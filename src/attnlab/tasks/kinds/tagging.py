@@ -241,7 +241,8 @@ def most_frequent_by_place(targets: Ragged, tags: int) -> Shortcut:
 
 def targets_before(targets: Ragged) -> tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, " tokens"]]:
     """For every position the number of targets before it in its sequence, and of all targets of the sequence."""
-    before = np.concatenate(([0], (targets.values != NONE).cumsum()))
+    # half the memory of numpy's default
+    before = np.concatenate(([0], (targets.values != NONE).cumsum(dtype=np.int32)), dtype=np.int32)
     first, stop = (np.repeat(before[edges], targets.lengths) for edges in (targets.offsets[:-1], targets.offsets[1:]))
     return before[:-1] - first, stop - first
 

@@ -112,11 +112,11 @@ class Mad(DrawnTagging):
         """Every target is the most frequent of the numbers from `first` to `stop - 1` so far; of several the last."""
 
         def scores(part: TaggedSequences) -> Records:
-            ids, size = part.inputs.values.astype(int), len(part.inputs.values)
-            rows = np.repeat(np.arange(len(part)), part.inputs.lengths)
+            ids, lengths, size = part.inputs.values.astype(int), part.inputs.lengths, len(part.inputs.values)
+            rows = np.repeat(np.arange(len(part)), lengths)
             times = occurrences(rows * len(self.inputs) + ids)
             # above the numbers of the rows before, so that a maximum so far stays in its row
-            least = rows * (size + 1) * size
+            least = rows * (lengths.max() + 1) * size
             is_value = (ids >= first + len(self.inputs.special)) & (ids < stop + len(self.inputs.special))
             best = np.maximum.accumulate(np.where(is_value, least + times * size + np.arange(size), least))
             return tag_scores(np.where(best > least, ids[best % size] + 1, NONE), part)
@@ -157,8 +157,8 @@ def answers(inputs: Table, training: bool, values: np.ndarray, dataset: str, **o
         case "selective_copying":
             return sequences.copied(inputs, options["vocabulary"], options["tokens_to_copy"])
     motif = max(options.get("key_motif", 1), options.get("value_motif", 1))
-    answers = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
-    return sequences.followed(inputs, answers) if training else answers
+    targets = sequences.recalled(inputs, *key_and_value_numbers(dataset, options), motif)
+    return sequences.followed(inputs, targets) if training else targets
 
 
 def occurrences(codes: np.ndarray) -> np.ndarray:
