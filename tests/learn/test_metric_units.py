@@ -158,7 +158,7 @@ def test_averages_are_of_one_unit(tmp_path: Path) -> None:
 def test_pictures_hold_negative_correlations_and_the_last_range_of_lengths(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from attnlab.report.figures.bars_and_forest import draw_bars
+    from attnlab.report.figures.bars import draw_bars
     from attnlab.report.figures.lines_and_dots import values_by_length
 
     config = config_of(tmp_path, *SMALL_SCAN, "model=linear")

@@ -25,6 +25,7 @@ from attnlab.report.cli import report_main
 from attnlab.report.failures.count_failures import uneven_spreads
 from attnlab.report.figures.by_state_size import MOST_LINES
 from attnlab.report.figures.draw_figures import draw
+from attnlab.report.figures.forest import ForestLine, forest_of_reports
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import Published, Value
@@ -242,6 +243,32 @@ def test_errors_are_divided_into_wrong_ends_and_wrong_content(
     assert bars == [30, 50, 20, 0, 0, 100] and texts(axis) == ["missing"]
     assert "bar: outputs, mean of 2 seeds" in caption
     assert [item.get_text() for item in figure.legends[0].get_texts()] == ["right", "wrong end only", "wrong content"]
+
+
+def test_a_forest_plot_of_several_reports_has_every_hypothesis(make: Callable[..., Table]) -> None:
+    rows = {"linear": accuracies(0.3, 0.31, 0.3, 0.32, 0.3), "mine": accuracies(0.31, 0.9, 0.31, 0.9, 0.3)}
+    better, failing = claim("mine", "linear"), Hypothesis(row="mine", fails_less_than="linear")
+    inferior = claim("linear", "mine", not_worse_by=40)
+    counted = make(rows, better, failing, inferior, success=Success(column="ood", at_least=55))
+    alike = make({name: [*values[:2], "running"] for name, values in rows.items()}, better)
+    foreign = [replace(answer, verdict="not supported", claimed=None) for answer in alike.answers]
+    unit = counted.columns[0].unit
+    lines = [[ForestLine(answer, unit) for answer in answers] for answers in (counted.answers, alike.answers, foreign)]
+    figure, _ = forest_of_reports([*zip(("one", "two", "two"), lines, strict=True)])
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert [name.replace("\n", " ") for name in names] == [
+        *("one", "mine \N{MINUS SIGN} linear, ood", "failures of mine, of linear"),
+        "linear \N{MINUS SIGN} mine, ood, claimed above -40",
+        *("two", "mine \N{MINUS SIGN} linear, ood") * 2,
+    ]
+    marked = [text.strip() for text in texts(figure.axes[0])]
+    assert [text.rsplit(" ", 1)[1] for text in marked] == ["undecided"] * 4 + ["supported"]
+    assert marked[1].startswith("failures 3 of 5 and 5 of 5") and marked[3].startswith("30.0 (1.0 to 59.0)")
+    assert not overlaps(figure)
+    with pytest.raises(TableError, match="no hypothesis on percentages"):
+        forest_of_reports([("one", lines[0][1:2])])
+    with pytest.raises(TableError, match="at most 400 rows"):
+        forest_of_reports([("one", lines[0] * 200)])
 
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, ["forest", "pairs"]))

@@ -146,6 +146,17 @@ def test_pictures_hold_their_captions(tmp_path: Path) -> None:
     assert "all values nearly parallel." in outline(tmp_path / "report.html").text
 
 
+def test_hypotheses_of_several_reports_are_drawn_together(tmp_path: Path) -> None:
+    unit = sample_report()["columns"][0]["unit"]
+    answer = {"row": "linear_l2_ortho", "than": "linear", "column": "unary", "verdict": "supported", "reason": "r"}
+    drawn = answer | {"difference": 20.0, "low": 5.0, "high": 35.0, "p": 0.01}
+    for name, answers in (("one", [drawn]), ("other", [answer])):
+        write_report(tmp_path / "reports" / name, experiment=name, title=name, hypotheses=answers)
+    assert make(tmp_path)[0] == 0 and unit == "percent"
+    captions = [str(image["alt"]) for image in outline(tmp_path / "report.html").all("img")]
+    assert [caption for caption in captions if "hypotheses of 2 reports" in caption]
+
+
 def test_meanings_are_marked(sample: Path) -> None:
     page = outline(sample)
     assert all(head.get("scope") in ("col", "row", "rowgroup") for head in page.all("th"))

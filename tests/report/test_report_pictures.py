@@ -22,7 +22,7 @@ from attnlab.plots.style import COLOURS, STRONG, line_looks
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.figures import draw_figures
-from attnlab.report.figures.bars_and_forest import bars
+from attnlab.report.figures.bars import bars
 from attnlab.report.figures.draw_figures import draw
 from attnlab.report.figures.row_pictures import MARGIN, MOST_ROWS, limits, shortcut_of
 from attnlab.report.report_record import Column

@@ -119,6 +119,8 @@ class HypothesisAnswer(Record):
     verdict:  supported, refuted or undecided (`report.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
     declared: whether the runs were begun under this hypothesis, in words.
+    claimed: ends of the claimed differences, None = no end; None for failures, and in older files.
+    published: difference of the published numbers of both rows; None where a row has none.
     difference, low, high: None where runs are compared by ranks, and for failures; the interval is corrected.
     p, corrected: of the test against the end of the claimed range; None without a test or without a spread.
     """
@@ -130,12 +132,19 @@ class HypothesisAnswer(Record):
     reason: str
     claim: str = ""
     declared: str = ""
+    claimed: tuple[Real | None, Real | None] | None = None
+    published: Real | None = None
     difference: Real | None = None
     low: Real | None = None
     high: Real | None = None
     p: Real | None = None
     corrected: Real | None = None
     runs: list[RowRuns] = field(default_factory=list)
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the ends are the range of a few seeds, and no interval."""
+        return self.p is None and self.low != self.high
 
     @property
     def words(self) -> str:

@@ -89,6 +89,8 @@ def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
         reason="",
         claim=_in_words(claim, column.name),
         declared=declared,
+        claimed=None if claim.fails_less_than else claimed_range(claim, column.metric).ends,
+        published=table.published_difference(claim.row, claim.other, column.name),
         runs=seeds.runs,
     )
     if without := [row for row, members in rows.items() if not any(map(has_outcome, members))]:

@@ -78,6 +78,12 @@ class Table:
         """The begun runs of the same settings that are not in the table."""
         return begun_beside(self.runs)
 
+    def published_difference(self, row: str, other: str, column: str) -> float | None:
+        """The difference of the published numbers of two rows; None where one has none."""
+        cells = [self.cells.get(name, {}).get(column) for name in (row, other)]
+        first, second = (cell.published_number if cell else None for cell in cells)
+        return None if first is None or second is None else first - second
+
     def data_seeds(self) -> list[DataSeedSpread]:
         """Every cell with a number by data seed; empty where no cell has several (data seeds may be rows)."""
         if all(len(by_data_seed(cell.seeds)) <= 1 for cell in self.each()):

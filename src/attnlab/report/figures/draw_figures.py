@@ -6,8 +6,9 @@ from pathlib import Path
 from attnlab.config.report_block import Picture
 from attnlab.plots.png_caption import caption_of
 from attnlab.plots.style import save
-from attnlab.report.figures.bars_and_forest import bars, errors, forest
+from attnlab.report.figures.bars import bars, errors
 from attnlab.report.figures.by_state_size import by_state_size
+from attnlab.report.figures.forest import forest
 from attnlab.report.figures.lines_and_dots import by_length, curve, iid_ood, pairs, time_to_success, training
 from attnlab.report.figures.row_pictures import Drawn
 from attnlab.report.report_record import ReportError, read_report

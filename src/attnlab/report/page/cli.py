@@ -3,10 +3,11 @@
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -16,7 +17,7 @@ from attnlab.config.command_line.option_parser import CommandOptions, options_he
 from attnlab.config.message_text import counted, listed
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.learn import metric_units
-from attnlab.report.page.sections import Page, hypotheses, run_lines, verdicts
+from attnlab.report.page.sections import Page, Picture, Section, hypotheses, read_pixels, run_lines, verdicts
 from attnlab.report.text_tables import HYPOTHESES, NONE, PROBLEMS, cell_by_cell, glance, report_parts
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -84,6 +85,30 @@ def page_main(argv: Sequence[str]) -> int:
     return 0
 
 
+def forest_picture(sections: Iterable[Section]) -> Picture | None:
+    """A forest plot of the hypotheses of all reports; None of fewer than two reports, and where no difference can be
+    drawn."""
+    reports = [section.report for section in sections if section.report and hypotheses([section])]
+    if len(reports) < 2:
+        return None
+    # slow to import, and most pages need no drawing
+    from attnlab.plots.style import save
+    from attnlab.report.figures.forest import ForestLine, forest_of_reports
+    from attnlab.report.table_types import TableError
+
+    lines = [
+        [ForestLine(answer, report.units.get(answer.column, "")) for answer in report.hypotheses or ()]
+        for report in reports
+    ]
+    with TemporaryDirectory() as folder:
+        try:
+            figure, caption = forest_of_reports([*zip((report.title for report in reports), lines, strict=True)])
+        except TableError:
+            return None
+        file = save(figure, Path(folder) / "forest.png")
+        return Picture(file.name, caption, read_pixels(file, Path(folder)), None)
+
+
 @cache
 def templates() -> Environment:
     """The files of `templates/` and page.css, with escaping."""
@@ -91,7 +116,7 @@ def templates() -> Environment:
     files = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     files.filters |= {"number": number, "cell": cell, "with_unit": metric_units.text}
     files.globals |= {"MINUS": MINUS, "NOTHING": NOTHING, "HYPOTHESES": HYPOTHESES, "PROBLEMS": PROBLEMS}
-    functions = (hypotheses, run_lines, verdicts, report_parts, cell_by_cell, glance)
+    functions = (forest_picture, hypotheses, run_lines, verdicts, report_parts, cell_by_cell, glance)
     files.globals |= {function.__name__: function for function in functions}
     return files
 

@@ -262,6 +262,12 @@ class ClaimedRange:
     high: float
     is_open: bool = False
 
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Both ends; None where there is none."""
+        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
+        return low, high
+
     def holds(self, value: float) -> bool:
         """Whether a difference lies in the range."""
         return self.contains(value, value)

@@ -1,0 +1,204 @@
+"""Forest plots of hypotheses: difference, corrected interval and verdict, of one table or of several reports."""
+
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from attnlab.learn.metric_units import SHARE, number
+from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below, legend_lines, panels
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.figures.row_pictures import MOST_ROWS, Drawn, reason, row_panels
+from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED
+from attnlab.report.table_types import Table, TableError
+
+MARGIN = 0.06
+"""share of an axis of differences beyond its numbers"""
+LONGEST_REASON = 46
+"""characters in a line of the words where there is no difference"""
+VERDICTS: dict[str, dict[str, Any]] = {
+    SUPPORTED: {"marker": "o", "color": STRONG},
+    REFUTED: {"marker": "X", "color": "black"},
+    UNDECIDED: {"marker": "o", "color": EDGE, "markerfacecolor": "white"},
+}
+INTERVAL: dict[str, Any] = {"linestyle": "-", "label": "corrected 95 % interval"}
+RANGE: dict[str, Any] = {"linestyle": LINES[2], "label": "range of fewer than 5 seeds"}
+CLAIMED: dict[str, Any] = {"facecolor": PALE, "label": "claimed differences"}
+PUBLISHED: dict[str, Any] = {"color": COLOURS[3], "linewidth": 2.4, "label": "published difference"}
+NOTE = (
+    "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside; "
+    "undecided also where the answer says why there is no verdict"
+)
+LINEAR = 10.0
+"""percentage points up to which the axis of several reports is linear; logarithmic beyond"""
+TICKS = (-100, -10, -5, 0, 5, 10, 100)
+NAME_LETTERS, REASON_LETTERS = 34, 30
+"""in a line at the left and at the right of that axis"""
+LINE_INCHES = 0.145
+
+
+class ForestLine(NamedTuple):
+    """A hypothesis as it is drawn: its answer and the unit of its column."""
+
+    answer: HypothesisAnswer
+    unit: str
+
+    @property
+    def name(self) -> str:
+        """The difference in words, and its claimed end if it is not 0: `linear_l2 - linear, ood`."""
+        answer, low, high = self.answer, *(self.answer.claimed or (None, None))
+        if answer.claimed is None and answer.difference is None:
+            return f"failures of {answer.row}, of {answer.than}"
+        words = f"{answer.row} \N{MINUS SIGN} {answer.than}, {answer.column}"
+        ends = [f"{side} {end:g}" for side, end in (("above", low), ("below", high)) if end]
+        return f"{words}, claimed {' and '.join(ends)}" if ends else words
+
+    @property
+    def marks(self) -> tuple[float, float, float] | None:
+        """The difference and the ends around it; None without a difference."""
+        answer = self.answer
+        if answer.difference is None or answer.low is None or answer.high is None:
+            return None
+        return answer.difference, answer.low, answer.high
+
+
+def forest(table: Table) -> Drawn:
+    """A line for each hypothesis: difference, corrected interval, claimed range, published difference and verdict."""
+    units = {column.name: column.unit for column in table.columns}
+    lines = {answer.words: ForestLine(answer, units[answer.column]) for answer in table.answers}
+    if not lines:
+        raise TableError("the experiment declares no hypothesis")
+    shown = [line for line in lines.values() if line.marks]
+    if not shown:
+        raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
+    handles = _handles(shown)
+    drawn = list(dict.fromkeys(line.unit for line in shown))
+    figure, axes = row_panels(list(lines), len(drawn), NOTE, [str(handle.get_label()) for handle in handles])
+    for axis, unit in zip(axes, drawn, strict=True):
+        _draw_unit(axis, lines.values(), unit)
+        axis.set_xlabel("difference (percentage points)" if unit == SHARE.name else f"difference ({unit})")
+    right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+    for y, verdict in enumerate(line.answer.verdict for line in lines.values()):
+        axes[-1].annotate(f" {verdict}", (1, y), fontweight="normal" if verdict == UNDECIDED else "bold", **right)
+    legend_below(figure, NOTE, 2, handles)
+    return figure, f"declared hypotheses with their intervals; {NOTE}"
+
+
+def _handles(shown: Collection[ForestLine]) -> list[Any]:
+    """The entries of the legend for some lines."""
+    looks = [INTERVAL] if any(line.answer.p is not None for line in shown) else []
+    looks += [RANGE] if any(line.answer.is_range for line in shown) else []
+    handles: list[Any] = [*(Line2D([], [], color="black", **look) for look in looks), Patch(**CLAIMED)]
+    known = any(line.answer.published is not None for line in shown)
+    return [*handles, Line2D([], [], **PUBLISHED)] if known else handles
+
+
+def _draw_unit(axis: Axes, lines: Collection[ForestLine], unit: str) -> None:
+    """The hypotheses of one unit; of the others nothing, or why they have no difference."""
+    numbers = [0.0]
+    for answer in (line.answer for line in lines if line.unit == unit):
+        values = (answer.difference, answer.low, answer.high, answer.published, *(answer.claimed or ()))
+        numbers += [value for value in values if value is not None]
+    margin = MARGIN * (max(numbers) - min(numbers)) or 1.0
+    axis.set_xlim(min(numbers) - margin, max(numbers) + margin)
+    axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
+    for y, line in enumerate(lines):
+        if line.marks is None:
+            reason(axis, y, textwrap.fill(line.answer.reason.partition("; ")[0], LONGEST_REASON))
+        elif line.unit == unit:
+            _draw_line(axis, line.answer, line.marks, y)
+
+
+def _draw_line(axis: Axes, answer: HypothesisAnswer, marks: tuple[float, float, float], y: float) -> None:
+    """The marks of an answer in an axis with limits: difference, ends, claimed and published differences."""
+    difference, *ends = marks
+    left, right = axis.get_xlim()
+    if answer.claimed:
+        low, high = answer.claimed
+        low, high = left if low is None else max(low, left), right if high is None else min(high, right)
+        axis.barh(y, high - low, left=low, height=0.8, zorder=0, **CLAIMED)
+    # files of other programs have other words
+    look = VERDICTS.get(answer.verdict, VERDICTS[UNDECIDED])
+    interval = RANGE if answer.is_range else INTERVAL
+    axis.plot(ends, (y, y), color=look["color"], linewidth=1.6, **interval)
+    axis.plot([difference], [y], markersize=7, **look)
+    if answer.published is not None:
+        axis.plot([answer.published] * 2, [y - 0.4, y + 0.4], solid_capstyle="butt", zorder=3, **PUBLISHED)
+
+
+def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Drawn:
+    """A line for each hypothesis of several reports below the heading of its group, with its numbers at the right.
+
+    Args:
+        groups: headings and their lines.
+    """
+    lines = [line for _, group in groups for line in group]
+    shown = [line for line in lines if line.marks and line.unit == SHARE.name]
+    if not shown:
+        raise TableError("no hypothesis on percentages has a difference to draw")
+    if len(lines) > MOST_ROWS:
+        raise TableError(f"{len(lines)} hypotheses, and a picture has at most {MOST_ROWS} rows")
+    note = f"numbers and axis in percentage points, logarithmic beyond {LINEAR:g}; {NOTE}"
+    handles = [handle for handle in _handles(shown) if handle.get_label() != CLAIMED["label"]]
+    rows = list(_placed(groups))
+    height = LINE_INCHES * (rows[-1].y + 1) + 0.5
+    figure, (axis,) = panels(1, 1, height, legend_lines(note, [str(handle.get_label()) for handle in handles]))
+    axis.set_xscale("symlog", linthresh=LINEAR, linscale=1.5)
+    ends = [end for line in shown for end in (line.answer.low, line.answer.high, line.answer.published) if end]
+    axis.set(xlim=(min([-LINEAR, *ends]) * 1.3, max([LINEAR, *ends]) * 1.3), ylim=(rows[-1].y + 1, -1))
+    ticks = [tick for tick in TICKS if axis.get_xlim()[0] <= tick <= axis.get_xlim()[1]]
+    axis.set_xticks(ticks, [f"{tick:d}" for tick in ticks], minor=False)
+    axis.set_xticks([], minor=True)
+    axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
+    axis.spines["left"].set_visible(False)
+    axis.set_yticks([row.y for row in rows], [row.name for row in rows], fontsize=8)
+    axis.tick_params(axis="y", length=0)
+    for row, label in zip(rows, axis.get_yticklabels(), strict=True):
+        label.set_fontweight("normal" if row.line else "bold")
+        if row.line:
+            _draw_row(axis, row.line, row.y)
+    axis.set_xlabel("difference (percentage points)")
+    legend_below(figure, note, 2, handles)
+    return figure, f"hypotheses of {len(groups)} reports; {note}"
+
+
+class PlacedRow(NamedTuple):
+    """A heading or a line of a forest plot: its middle in lines of text from the top, and its name, broken."""
+
+    y: float
+    name: str
+    line: ForestLine | None
+
+
+def _placed(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Iterator[PlacedRow]:
+    top = 0.0
+    for heading, lines in groups:
+        for text, line in [(heading, None), *((line.name, line) for line in lines)]:
+            name = textwrap.fill(text, NAME_LETTERS, break_long_words=False)
+            height = max(name.count("\n"), numbers_of(line).count("\n") if line else 0) + 1
+            yield PlacedRow(top + (height - 1) / 2, name, line)
+            top += height + 0.25
+        top += 0.5
+
+
+def numbers_of(line: ForestLine) -> str:
+    """The numbers of a line and its verdict, or why it has none."""
+    answer = line.answer
+    if line.marks is None:
+        return textwrap.fill(answer.reason.partition(" (")[0].partition("; ")[0], REASON_LETTERS)
+    center, low, high = (number(value, line.unit, signed=True).lstrip("+") for value in line.marks)
+    return f"{center} ({low} to {high})" if low != high else center
+
+
+def _draw_row(axis: Axes, line: ForestLine, y: float) -> None:
+    """The marks of a line with a difference in percentage points, and at the right its numbers and the verdict."""
+    if line.marks and line.unit == SHARE.name:
+        _draw_line(axis, replace(line.answer, claimed=None), line.marks, y)
+    right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+    verdict = line.answer.verdict
+    weight = "normal" if verdict == UNDECIDED else "bold"
+    axis.annotate(f" {numbers_of(line)} {verdict}", (1, y), fontweight=weight, **right)
