@@ -18,7 +18,7 @@ from support.small_runs import SMALL_SCAN
 from support.written_runs import IID, OOD, a_run
 
 from attnlab.config.job_config import compose_config
-from attnlab.config.report_block import Hypothesis, Picture, Report, Success, TableFigure
+from attnlab.config.report_block import Average, Hypothesis, Picture, Report, Success, TableFigure
 from attnlab.plots import style
 from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
@@ -72,6 +72,22 @@ def make(config: dict[str, Any]) -> Callable[..., Table]:
         return replace(made, answers=answers(made))
 
     return table
+
+
+@pytest.fixture
+def of_lengths(config: dict[str, Any]) -> Table:
+    """Two models at two lengths: with twice the length a run has twice the state, and half the accuracy."""
+    runs = []
+    for name, length, seed in itertools.product(("linear", "mine"), (20, 40), (0, 1)):
+        changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+        changed["task"]["length_cutoff"] = length
+        metrics = {OOD: 10 / length, OOD.replace("ood", f"ood/length_{length}"): 10 / length}
+        result = {"metrics": metrics, "state_size": 100 * length}
+        runs.append(ReportRun(Path(name) / f"{length}/seed{seed}", changed, "finished", result=result))
+    columns = {f"at_{at}": {"metric": OOD, "where": {"task.length_cutoff": at}} for at in (20, 40)}
+    pictures = [Picture(kind=kind) for kind in ("by_length", "state_size", "training")]
+    average = Average(name="average", of=[*columns])
+    return make_table(Report(title="SCAN", columns=columns, figures=pictures, average=average), runs)
 
 
 @pytest.fixture
@@ -166,6 +182,29 @@ def test_a_forest_plot_of_few_diverged_and_counted_runs(
     ]
     with pytest.raises(TableError, match="no hypothesis has a difference"):
         drawn(make({"linear": accuracies(0.4), "mine": accuracies(0.5)}, claim("mine", "linear")), "forest")
+
+
+def test_runs_under_different_conditions_do_not_meet_in_a_line(
+    of_lengths: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Figure] = []
+    save = style.save
+    monkeypatch.setattr(
+        "attnlab.report.figures.draw_figures.save",
+        lambda figure, *inputs: figures.append(figure) or save(figure, *inputs),
+    )
+    by_length, sizes, training = of_lengths.report.figures
+    files = draw(of_lengths, by_length, tmp_path, 1)
+    assert [path.name for path, _ in files] == ["by_length_at_20.png", "by_length_at_40.png"]
+    assert [caption.split(": ")[1] for _, caption in files] == ["at_20", "at_40"]
+    for figure, length in zip(figures, (20, 40), strict=True):
+        drawn = [line.get_xydata().tolist() for axis in figure.axes for line in axis.get_lines()]
+        assert [points for points in drawn if points] == [[[length, 1000 / length]]] * 2 and not overlaps(figure)
+    draw(of_lengths, sizes, tmp_path, 2)
+    lines = [[tuple(line.get_xydata()[0]) for line in axis.get_lines()] for axis in figures[-1].axes[:3]]
+    assert {points[0] for points in lines} == {(2000, 50), (4000, 25), (3000, 37.5)}
+    with pytest.raises(TableError, match="no run has logged"):
+        draw(of_lengths, training, tmp_path, 3)
 
 
 def test_pairs_are_lines_between_the_same_seeds(

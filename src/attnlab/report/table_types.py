@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnlab.config.message_text import hint, listed
@@ -14,7 +14,7 @@ from attnlab.learn.metric_units import OF_RUNS, lower_is_better
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
-from attnlab.report.runs.read_runs import NOT_BEGUN, ReportRun, begun_beside, runs_by_row
+from attnlab.report.runs.read_runs import NOT_BEGUN, ReportRun, begun_beside, grouped, runs_by_row
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data, spread_on_data
 from attnlab.report.statistics.differences import mean, sd
 
@@ -83,6 +83,23 @@ class Table:
         cells = [self.cells.get(name, {}).get(column) for name in (row, other)]
         first, second = (cell.published_number if cell else None for cell in cells)
         return None if first is None or second is None else first - second
+
+    def by_condition(self) -> dict[str, "Table"]:
+        """A table for each condition of columns (`where`), by their names; this table under "" where all are alike."""
+        conditions = grouped((column, repr(column.where)) for column in self.columns if not column.of)
+        if len(conditions) == 1:
+            return {"": self}
+        return {", ".join(column.name for column in columns): self._of(columns) for columns in conditions.values()}
+
+    def _of(self, columns: Sequence[Column]) -> "Table":
+        """The table of some columns and their runs."""
+        names = [column.name for column in columns]
+        cells = {
+            row: {name: cell for name, cell in of_row.items() if name in names} for row, of_row in self.cells.items()
+        }
+        folders = {seed.folder for of_row in cells.values() for cell in of_row.values() for seed in cell.seeds}
+        runs = [run for run in self.runs if str(run.folder) in folders]
+        return replace(self, columns=columns, cells={row: of_row for row, of_row in cells.items() if of_row}, runs=runs)
 
     def data_seeds(self) -> list[DataSeedSpread]:
         """Every cell with a number by data seed; empty where no cell has several (data seeds may be rows)."""

@@ -26,6 +26,7 @@ from attnlab.plots.style import (
 )
 from attnlab.report.figures.row_pictures import Drawn, axis_label, mark_shortcut, marks_note
 from attnlab.report.report_record import Column
+from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Table, TableError
 
 STATE = "state_size"
@@ -50,8 +51,8 @@ def by_state_size(table: Table) -> Drawn:
     looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
     figure, axes = panels(len(columns), beside(len(columns)), 3.0, legend_lines(note, list(lines)))
     for axis, column in zip(axes, columns, strict=True):
-        for name, sizes in lines.items():
-            _draw(axis, table, column, sizes, looks[name] | {"label": name})
+        for name, rows in lines.items():
+            _draw(axis, table, column, rows, looks[name] | {"label": name})
         if not any(cell.values for cell in table.each(column)):
             empty_panel(axis, "no run has a number")
         mark_shortcut(axis, table, column)
@@ -61,19 +62,17 @@ def by_state_size(table: Table) -> Drawn:
     return figure, caption
 
 
-def _small_multiples(
-    table: Table, columns: Sequence[Column], lines: Mapping[str, Mapping[str, float]], note: str
-) -> Figure:
+def _small_multiples(table: Table, columns: Sequence[Column], lines: Mapping[str, Sequence[str]], note: str) -> Figure:
     """A panel for each line, with its columns in colour and all others of the first column in grey behind."""
     looks = line_looks([column.name for column in columns], columns[0].name)
     text = legend_lines(note, list(looks))
     per_row, height, width = on_screen(len(lines), 3, 1.8, text, 6)
     figure, axes = panels(len(lines), per_row, height, text, width, sharex=True, sharey=True)
-    for axis, (name, sizes) in zip(axes, lines.items(), strict=True):
+    for axis, (name, rows) in zip(axes, lines.items(), strict=True):
         for others in lines.values():
             _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1})
         for column in columns:
-            _draw(axis, table, column, sizes, looks[column.name] | {"label": column.name})
+            _draw(axis, table, column, rows, looks[column.name] | {"label": column.name})
             mark_shortcut(axis, table, column, color=looks[column.name]["color"])
         axis.set_title(panel_title(name, per_row, 1.2 * width))
         _size_axis(axis)
@@ -91,22 +90,35 @@ def _size_axis(axis: Axes) -> None:
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def _lines(table: Table) -> tuple[Mapping[str, Mapping[str, float]], list[str]]:
-    """For each line its rows with the sizes of their states; rows without a state."""
-    lines: dict[str, dict[str, float]] = defaultdict(dict)
+def _lines(table: Table) -> tuple[Mapping[str, Sequence[str]], list[str]]:
+    """The rows of each line that have a state; rows without one."""
+    lines: dict[str, dict[str, None]] = defaultdict(dict)
     without: dict[str, None] = {}
     for run in table.runs:
-        row, size = row_name(table.report, run.config), run.value(STATE)
-        if size:
-            lines[show(setting(table.report.rows[0], run.config))][row] = size
+        row = row_name(table.report, run.config)
+        if run.value(STATE):
+            lines[show(setting(table.report.rows[0], run.config))][row] = None
         elif run.state == "finished":
             without[row] = None
-    return lines, list(without)
+    return {name: list(rows) for name, rows in lines.items()}, list(without)
 
 
-def _draw(axis: Axes, table: Table, column: Column, sizes: Mapping[str, float], look: dict[str, Any]) -> None:
-    cells = {row: table.cells[row].get(column.name) for row in sorted(sizes, key=lambda row: sizes[row])}
-    drawn = [(sizes[row], cell.mean or 0.0, cell.sd or 0.0) for row, cell in cells.items() if cell and cell.values]
+def _draw(axis: Axes, table: Table, column: Column, rows: Sequence[str], look: dict[str, Any]) -> None:
+    """A line through the cells of some rows, by their states: these may differ between columns, as a cache of keys
+    grows with the sequence."""
+    drawn = []
+    for row in rows:
+        cell, size = table.cells[row].get(column.name), _size(table, row, column)
+        if cell and cell.values and size:
+            drawn.append((size, cell.mean or 0.0, cell.sd or 0.0))
     if drawn:
-        xs, means, spreads = zip(*drawn, strict=True)
+        xs, means, spreads = zip(*sorted(drawn), strict=True)
         axis.errorbar(xs, means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
+
+
+def _size(table: Table, row: str, column: Column) -> float | None:
+    """The mean of the states behind a cell, over its columns where it is a mean; None where a run has none."""
+    cells = [cell for name in column.of or [column.name] if (cell := table.cells[row].get(name))]
+    sizes = [run.value(STATE) for cell in cells for run in cell.measured(table.by_folder)]
+    known = [size for size in sizes if size]
+    return mean(known) if known and len(known) == len(sizes) else None

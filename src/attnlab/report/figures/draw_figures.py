@@ -1,5 +1,6 @@
 """Drawing of any figure of a report, by its kind."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,6 +27,8 @@ KINDS: Mapping[str, Callable[[Table, Picture], Drawn]] = {
     "errors": lambda table, _: errors(table),
     "state_size": lambda table, _: by_state_size(table),
 }
+OF_RUNS = ("by_length", "training")
+"""kinds that read the runs of a row, of all columns: runs under several conditions have a picture for each condition"""
 
 
 def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[Path, str]]:
@@ -41,13 +44,35 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[P
     title = table.report.title
     if picture.kind == "diagnosis":
         return [(file, f"{title}: {words}") for file, words in _diagnosis(table, picture, out)]
-    figure, note = KINDS[picture.kind](table, picture)
-    lost = [f"{row.row} {row.diverged} of {row.started}" for row in table.row_runs() if row.diverged]
-    diverged = f" Runs that diverged, without a mark: {'; '.join(lost)}." if lost else ""
-    caption = f"{title}: {note}.{diverged}"
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
-    return [(save(figure, out / f"{name}.png", caption), caption)]
+    tables = table.by_condition() if picture.kind in OF_RUNS else {"": table}
+    drawn: list[tuple[Path, str]] = []
+    problems: list[TableError] = []
+    for condition, part in tables.items():
+        file = "_".join([name, *re.findall(r"\w+", condition)])
+        try:
+            drawn.append(_picture(part, picture, out / f"{file}.png", condition))
+        except TableError as error:
+            problems.append(error)
+    if not drawn:
+        raise problems[0]
+    return drawn
+
+
+def _picture(table: Table, picture: Picture, file: Path, condition: str) -> tuple[Path, str]:
+    """Draws one file.
+
+    Args:
+        condition: of the runs; a heading of the figure.
+    """
+    figure, note = KINDS[picture.kind](table, picture)
+    if condition:
+        figure.suptitle(condition, fontsize=10)
+    lost = [f"{row.row} {row.diverged} of {row.started}" for row in table.row_runs() if row.diverged]
+    diverged = f" Runs that diverged, without a mark: {'; '.join(lost)}." if lost else ""
+    caption = f"{': '.join(filter(None, [table.report.title, condition, note]))}.{diverged}"
+    return save(figure, file, caption), caption
 
 
 def _diagnosis(table: Table, picture: Picture, out: Path) -> list[tuple[Path, str]]:

@@ -36,7 +36,7 @@ from attnlab.report.figures.row_pictures import (
     Drawn,
     axis_label,
     interest,
-    label_steps,
+    label_counts,
     limits,
     line_panels,
     mark_shortcut,
@@ -147,8 +147,7 @@ def by_length(table: Table, subset: str | None, metric: str) -> Drawn:
         else:
             _draw_lengths(axis, rows.get(row, {}), look | {"linestyle": "-"})
             _draw_lengths(axis, oracle.get(row, {}), look | {"linestyle": LINES[0], "markerfacecolor": "white"})
-    for axis in axes[-columns:]:
-        axis.set_xlabel("length")
+    label_counts(axes[-columns:], "length")
     if unit == SHARE.name:
         axes[0].set_ylim(min([0.0, *(value for values in each for value in values)]) - 3, 103)
     label_panels(figure, f"{subset} ({SHARE.sign if unit == SHARE.name else unit})")
@@ -202,7 +201,7 @@ def training(table: Table, metric: str) -> Drawn:
         # a line of one point is invisible without its marker
         marked = look | {"markevery": max(1, len(steps) // 8)}
         axis.plot(steps, [statistics.median(points[step] for points in runs) for step in steps], **marked)
-    label_steps(lowest)
+    label_counts(lowest, "optimiser step")
     label_panels(figure, label(metric, unit_of(metric).name))
     for axis in {line.axis: None for line in lines} if metric.endswith("loss") else ():
         logarithmic(axis)
@@ -231,7 +230,7 @@ def time_to_success(table: Table) -> Drawn:
     for row, axis, at, look in lines:
         shift = APART * ((len(rows) - 1) / 2 - at) if together else 0.0
         _draw_times(axis, rows[row], end, shift, look)
-    label_steps(lowest)
+    label_counts(lowest, "optimiser step")
     lines[0].axis.set(xlim=(0, 1.02 * end), ylim=(-6, 106))
     label_panels(figure, "runs (%)")
     legend_below(figure, note, handles=None if together else ())

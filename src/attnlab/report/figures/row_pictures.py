@@ -145,10 +145,10 @@ def line_panels(
     return figure, axes[-columns:], rows
 
 
-def label_steps(axes: Sequence[Axes]) -> None:
-    """Names the x axes of some panels as optimiser steps, with round numbers."""
+def label_counts(axes: Sequence[Axes], name: str) -> None:
+    """Names the x axes of some panels, with round whole numbers."""
     for axis in axes:
-        axis.set_xlabel("optimiser step")
+        axis.set_xlabel(name)
         axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
