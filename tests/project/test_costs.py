@@ -91,6 +91,13 @@ def test_runs_are_planned_before_the_ones_that_they_begin_with(planned: Callable
     assert "345" in text and "guessed" in text
 
 
+def test_hypotheses_on_few_seeds_are_planned_without_verdicts(planned: Callable[..., str]) -> None:
+    line = "hypotheses get no verdict: a test needs 5 seeds, declared: "
+    assert f"{line}3\n" in planned("experiment=kazemnejad2023/positions", "model=vanilla", "task.dataset=copy")
+    assert f"{line}4\n" in planned("experiment=kazemnejad2023/positions", "model=vanilla", "seed=7")
+    assert line not in planned("experiment=claims/positions", "model=vanilla", "task.dataset=copy", "seed=1")
+
+
 def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:
     for name, data_set in DATA_SETS.items():
         steps = compose_config(["task=glue", f"task.dataset={name}"])["cost"]["steps_of_epochs"]

@@ -13,6 +13,8 @@ Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 SEEDS = ("seeds", "data_seeds")
 ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success", *SEEDS)
 """keys of `report:` that decide what is compared; a run records them at its start"""
+FEWEST = 5
+"""seeds that an interval and a test of a difference need"""
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,7 @@ from itertools import chain, product
 from typing import Any
 
 from attnlab.config.message_text import counted, listed
-from attnlab.config.report_block import ANALYSIS, SEEDS, Hypothesis, Report
+from attnlab.config.report_block import ANALYSIS, FEWEST, SEEDS, Hypothesis, Report
 from attnlab.config.validation.type_check import build, conform
 from attnlab.learn.metric_units import number, unit_of
 from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed, RowRuns
@@ -22,7 +22,6 @@ from attnlab.report.report_record import Column
 from attnlab.report.runs.read_runs import NOT_BEGUN, ReportRun, grouped
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (
-    FEWEST,
     LEVEL,
     REFUTED,
     SUPPORTED,

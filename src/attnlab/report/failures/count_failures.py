@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from attnlab.config.message_text import counted, hint
 from attnlab.config.nearest_word import nearest
-from attnlab.config.report_block import Success
+from attnlab.config.report_block import FEWEST, Success
 from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled, unit_of
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
@@ -26,7 +26,7 @@ from attnlab.report.failures.failure_statistics import (
 )
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import ReportRun
-from attnlab.report.statistics.differences import FEWEST, LEVEL, mean, sd
+from attnlab.report.statistics.differences import LEVEL, mean, sd
 from attnlab.report.statistics.length_breakdown import shortcuts_of
 from attnlab.report.table_types import Table
 

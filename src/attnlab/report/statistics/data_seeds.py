@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from attnlab.config.report_block import FEWEST
 from attnlab.learn.metric_units import unit_of
 from attnlab.report.analysis_record import DATA_SEEDS, DataSeedMean, DataSeedSpread, ReportSeed
-from attnlab.report.statistics.differences import FEWEST, PairedDifference, RankTest, difference, mean, paired, sd
+from attnlab.report.statistics.differences import PairedDifference, RankTest, difference, mean, paired, sd
 
 
 def by_data_seed(seeds: Sequence[ReportSeed]) -> dict[int | None, dict[int | str, float]]:

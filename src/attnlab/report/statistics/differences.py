@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from attnlab.config.report_block import Hypothesis
+from attnlab.config.report_block import FEWEST, Hypothesis
 from attnlab.learn.metric_units import lower_is_better, number
 
 if TYPE_CHECKING:
     import numpy as np
 
-FEWEST = 5
-"""seeds that an interval and a test need"""
 LEVEL = 0.05
 """of tests; intervals cover 1 - LEVEL"""
 NORMAL = "t intervals and paired t-tests assume that the differences are normal"
