@@ -205,6 +205,11 @@ def test_runs_under_different_conditions_do_not_meet_in_a_line(
     assert {points[0] for points in lines} == {(2000, 50), (4000, 25), (3000, 37.5)}
     with pytest.raises(TableError, match="no run has logged"):
         draw(of_lengths, training, tmp_path, 3)
+    # of several lengths the one with the best number
+    best = replace(of_lengths.report, columns={"ood": OOD}, average=None, best_over=["task.length_cutoff"])
+    draw(make_table(best, of_lengths.runs), by_length, tmp_path, 1)
+    drawn = [line.get_xydata().tolist() for axis in figures[-1].axes for line in axis.get_lines()]
+    assert [points for points in drawn if points] == [[[20, 50]]] * 2
 
 
 def test_pairs_are_lines_between_the_same_seeds(

@@ -84,22 +84,27 @@ class Table:
         first, second = (cell.published_number if cell else None for cell in cells)
         return None if first is None or second is None else first - second
 
-    def by_condition(self) -> dict[str, "Table"]:
-        """A table for each condition of columns (`where`), by their names; this table under "" where all are alike."""
-        conditions = grouped((column, repr(column.where)) for column in self.columns if not column.of)
-        if len(conditions) == 1:
-            return {"": self}
-        return {", ".join(column.name for column in columns): self._of(columns) for columns in conditions.values()}
+    def by_condition(self, subset: str | None = None) -> dict[str, "Table"]:
+        """Tables of columns with the same runs in a row, by the names of their columns; one table has no name.
+
+        Columns differ in their runs by a condition (`where`), and by the value of `best_over` that each of them shows.
+
+        Args:
+            subset: of the test data, such as test/ood; other columns are left out, if a column is of it.
+        """
+        columns = [column for column in self.columns if not column.of]
+        columns = [column for column in columns if column.metric.rpartition("/")[0] == subset] or columns
+        chosen = self.report.best_over
+        alike = grouped((column, (repr(column.where), column.name if chosen else "")) for column in columns).values()
+        return {", ".join(column.name for column in each) if len(alike) > 1 else "": self._of(each) for each in alike}
 
     def _of(self, columns: Sequence[Column]) -> "Table":
         """The table of some columns and their runs."""
-        names = [column.name for column in columns]
-        cells = {
-            row: {name: cell for name, cell in of_row.items() if name in names} for row, of_row in self.cells.items()
-        }
-        folders = {seed.folder for of_row in cells.values() for cell in of_row.values() for seed in cell.seeds}
+        kept = grouped((cell, cell.row) for column in columns for cell in self.each(column))
+        cells = {row: {cell.column.name: cell for cell in kept[row]} for row in self.cells if row in kept}
+        folders = {seed.folder for of_row in kept.values() for cell in of_row for seed in cell.seeds}
         runs = [run for run in self.runs if str(run.folder) in folders]
-        return replace(self, columns=columns, cells={row: of_row for row, of_row in cells.items() if of_row}, runs=runs)
+        return replace(self, columns=columns, cells=cells, runs=runs)
 
     def data_seeds(self) -> list[DataSeedSpread]:
         """Every cell with a number by data seed; empty where no cell has several (data seeds may be rows)."""

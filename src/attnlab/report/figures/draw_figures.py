@@ -28,7 +28,7 @@ KINDS: Mapping[str, Callable[[Table, Picture], Drawn]] = {
     "state_size": lambda table, _: by_state_size(table),
 }
 OF_RUNS = ("by_length", "training")
-"""kinds that read the runs of a row, of all columns: runs under several conditions have a picture for each condition"""
+"""kinds that read the runs of a row, of all columns: columns with different runs have a picture each"""
 
 
 def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[Path, str]]:
@@ -46,7 +46,7 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[P
         return [(file, f"{title}: {words}") for file, words in _diagnosis(table, picture, out)]
     alike = [other for other in table.report.figures if other.kind == picture.kind]
     name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
-    tables = table.by_condition() if picture.kind in OF_RUNS else {"": table}
+    tables = table.by_condition(picture.subset) if picture.kind in OF_RUNS else {"": table}
     drawn: list[tuple[Path, str]] = []
     problems: list[TableError] = []
     for condition, part in tables.items():
