@@ -13,7 +13,8 @@ from attnlab.config.report_block import Hypothesis, Report
 from attnlab.config.sweep import check_command
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.build_table import make_table
-from attnlab.report.hypothesis_answers import answers, left_out
+from attnlab.report.declared_seeds import left_out
+from attnlab.report.hypothesis_answers import answers
 from attnlab.report.report_notes import notes
 from attnlab.report.runs.read_runs import DIVERGED, look
 from attnlab.report.table_types import Table

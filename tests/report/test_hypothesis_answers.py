@@ -16,7 +16,7 @@ from support.written_runs import IID, OOD
 
 from attnlab.config.job_config import compose_config
 from attnlab.config.problem import ConfigError
-from attnlab.config.report_block import Hypothesis, Report, Success
+from attnlab.config.report_block import Average, Hypothesis, Report, Success
 from attnlab.config.validation.report_names import require_known_names
 from attnlab.learn.declaration_checks import declaration_problems
 from attnlab.learn.reporter import Reporter
@@ -87,6 +87,35 @@ def test_the_corrected_interval_decides(
     hypotheses += [Hypothesis(row="late", than="linear", column="ood")] * others
     answer = answers(table_of(config, GAINS, *hypotheses))[0]
     assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+
+
+def test_a_hypothesis_on_an_average_is_of_the_runs_and_shortcuts_of_all_columns(config: dict[str, Any]) -> None:
+    def table(debug: str | None) -> Table:
+        runs = []
+        for length, (name, value), seed in product((20, 40), (("linear", 0.3), ("mine", 0.2)), range(5)):
+            changed = copy.deepcopy(config) | {"seed": seed, "model": config["model"] | {"name": name}}
+            changed["task"]["length_cutoff"] = length
+            changed["debug"] = debug if length == 40 else None
+            result = {"metrics": {OOD: value}, "shortcuts": {OOD: {f"shortcut of {length}": 0.5}}}
+            runs.append(ReportRun(Path(name) / f"{length}/seed{seed}", changed, "finished", result=result))
+        columns = {f"at_{at}": {"metric": OOD, "where": {"task.length_cutoff": at}} for at in (20, 40)}
+        mine = Hypothesis(row="mine", than="linear", column="both")
+        average = Average(name="both", of=[*columns])
+        return make_table(Report(title="SCAN", columns=columns, average=average, hypotheses=[mine]), runs)
+
+    [answer] = answers(table("smoke"))
+    assert answer.verdict == "undecided" and answer.reason.startswith("runs of debug=smoke: no verdict")
+    assert answer.declared == "not declared before 20 of 20 runs"
+    assert "seeds started/diverged/tested: mine 5/0/5, linear 5/0/5" in answer.reason
+    [answer] = answers(table(None))
+    assert (
+        answer.verdict == "undecided" and "not shown to be better than the best of each column, 50.0" in answer.reason
+    )
+    folders = {
+        cell.column.name: {seed.folder for seed in cell.seeds}
+        for cell in record(table(None), experiment="lengths").each()
+    }
+    assert folders["both"] == {None} != folders["at_40"]
 
 
 def test_better_is_lower_for_a_perplexity() -> None:

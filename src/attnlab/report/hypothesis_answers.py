@@ -6,20 +6,21 @@ outcome (a number, or that it diverged) of every declared seed in both rows: a c
 differences where there are none.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, product
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import ANALYSIS, FEWEST, SEEDS, Hypothesis, Report
 from attnlab.config.validation.type_check import build, conform
 from attnlab.learn.metric_units import number, unit_of
-from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed, RowRuns
+from attnlab.report.analysis_record import HypothesisAnswer, ReportSeed
+from attnlab.report.declared_seeds import ComparedSeeds, compared_seeds, has_outcome
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.failures.failure_statistics import fisher, reaches
 from attnlab.report.report_record import Column
-from attnlab.report.runs.read_runs import NOT_BEGUN, ReportRun, grouped
+from attnlab.report.runs.read_runs import ReportRun
 from attnlab.report.statistics.data_seeds import by_data_seed, paired_on_data
 from attnlab.report.statistics.differences import (
     LEVEL,
@@ -38,26 +39,8 @@ from attnlab.report.statistics.differences import (
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text
 
-Key = tuple[int | None, int]
-"""data seed, if the task has one, and seed"""
-Rows = Mapping[str, Sequence[ReportSeed]]
 Record = tuple[Report, Mapping[str, Any]]
 """an analysis that a run was begun under, and the state of the repository"""
-
-
-@dataclass(frozen=True)
-class ComparedSeeds:
-    """The seeds of two rows.
-
-    rows:    the seeds that are compared, by row: those with an outcome in both rows, or unpaired all with an outcome.
-    lacking: which declared seeds have no outcome in the table, in words; empty if all have one.
-    remarks: on seeds that were left out, changed or added, in words.
-    """
-
-    rows: Rows
-    runs: list[RowRuns]
-    lacking: str
-    remarks: list[str]
 
 
 def answers(table: Table) -> list[HypothesisAnswer]:
@@ -77,9 +60,9 @@ def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
     column = next(column for column in table.columns if column.name == name)
     cells = {row: table.cells.get(row, {}).get(column.name) for row in (claim.row, claim.other)}
     rows = {row: cell.seeds if cell else [] for row, cell in cells.items()}
-    runs = [table.by_folder[str(seed.folder)] for seeds in rows.values() for seed in seeds if has_outcome(seed)]
+    runs = [run for row in rows for run in table.runs_behind(row, column) if run.diverged or run.state == "finished"]
     declared, reports = _declaration(table, claim, runs)
-    seeds = _compared_seeds(table, rows, reports, is_paired=not claim.fails_less_than)
+    seeds = compared_seeds(table, column, rows, reports, is_paired=not claim.fails_less_than)
     answer = HypothesisAnswer(
         row=claim.row,
         than=claim.other,
@@ -110,7 +93,9 @@ def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
         answer = replace(answer, verdict=UNDECIDED, reason=f"{'; '.join(barred)}: no verdict; {answer.reason}")
     chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
     counts = [f"{row.row} {row.started}/{row.diverged}/{row.used}" for row in seeds.runs]
-    reasons = [answer.reason, *seeds.remarks, *chosen, f"runs started/diverged/tested: {', '.join(counts)}"]
+    # a seed of a mean of columns has several runs
+    unit = "seeds" if column.of else "runs"
+    reasons = [answer.reason, *seeds.remarks, *chosen, f"{unit} started/diverged/tested: {', '.join(counts)}"]
     return replace(answer, reason="; ".join(reasons))
 
 
@@ -287,111 +272,3 @@ def _records(run: ReportRun) -> list[Record]:
         if not conform(known, Report, "report"):
             records.append((build(Report, known), git if isinstance(git, Mapping) else {}))
     return records
-
-
-def _compared_seeds(table: Table, rows: Rows, declared: Sequence[Report], is_paired: bool) -> ComparedSeeds:
-    """The seeds of two rows in a column, and of the reports that declared some.
-
-    Differences are paired by seed, where no run diverged; ranks and failures take all runs.
-    """
-    outcomes = {row: [seed for seed in members if has_outcome(seed)] for row, members in rows.items()}
-    compared = outcomes
-    if is_paired and not any(seed.diverged for members in rows.values() for seed in members):
-        shared = set.intersection(*({seed.key for seed in members} for members in outcomes.values()))
-        compared = {row: [seed for seed in members if seed.key in shared] for row, members in rows.items()}
-    runs = [
-        RowRuns(
-            row=row,
-            started=sum(seed.state not in NOT_BEGUN for seed in members),
-            diverged=sum(seed.diverged for seed in members),
-            finished=sum(seed.value is not None for seed in members),
-            used=len(compared[row]),
-        )
-        for row, members in rows.items()
-    ]
-    seeds = {row: {_key(table, seed): seed for seed in members} for row, members in rows.items()}
-    known = {row: {key for key, seed in members.items() if has_outcome(seed)} for row, members in seeds.items()}
-    outside = {row: _begun_outside(table, members) for row, members in rows.items()}
-    in_table, tested = (set().union(*keys.values()) for keys in (seeds, known))
-    data = {key[0] for key in in_table}
-    # a task without data seeds has none, whatever is declared
-    declarations = [
-        set(product(data if None in data else report.data_seeds or data, report.seeds)) for report in declared
-    ]
-    wanted = in_table.union(*declarations)
-    with_data = len({key[0] for key in wanted.union(*outside.values())}) > 1
-    lacking = grouped((row, _lacking(wanted - known[row], seeds[row], outside[row], with_data)) for row in rows)
-    without = [f"{' and '.join(of_rows)} without seeds {words}" for words, of_rows in lacking.items() if words]
-    # a seed that is finished in one row is a finished one
-    states = sorted(chain.from_iterable(map(dict.items, outside.values())), key=lambda pair: pair[1] == "finished")
-    remarks = _left_out(tested, dict(states), with_data)
-    if len(parts := dict.fromkeys(_names(keys, with_data) for keys in declarations)) > 1:
-        remarks.append(f"the declared seeds were changed between runs: {'; '.join(parts)}")
-    if declarations and (added := tested.difference(*declarations)):
-        names = _names(added, with_data)
-        remarks.append(f"{len(added)} of {len(tested)} seeds added to the declared ones: {names}")
-    return ComparedSeeds(compared, runs, "; ".join(without), remarks)
-
-
-def left_out(table: Table) -> list[str]:
-    """Sentences on the rows whose runs are only some of the begun ones of their settings."""
-    by_row = grouped((seed, cell.row) for cell in table.each() for seed in cell.seeds)
-    sentences = []
-    for row, seeds in by_row.items():
-        last = {str(seed.folder): seed for seed in seeds}.values()
-        tested = {_key(table, seed) for seed in last if has_outcome(seed)}
-        outside = _begun_outside(table, seeds)
-        with_data = len({data for data, _ in tested | outside.keys()}) > 1
-        sentences += [(row, sentence) for sentence in _left_out(tested, outside, with_data)]
-    return [f"{listed(rows, 8)}: {sentence}" for sentence, rows in grouped(sentences).items()]
-
-
-def has_outcome(seed: ReportSeed) -> bool:
-    """Whether a run has a number or diverged."""
-    return seed.value is not None or seed.diverged
-
-
-def _key(table: Table, seed: ReportSeed) -> Key:
-    run = table.by_folder[str(seed.folder)]
-    return run.data_seed, run.seed
-
-
-def _order(key: Key) -> tuple[int, int]:
-    return key[0] or 0, key[1]
-
-
-def _names(keys: Collection[Key], with_data: bool) -> str:
-    """Names of seeds: `0, 1`; `0, 1 of data 2, 3` where data seeds differ in the table."""
-    by_data = grouped((str(seed), data) for data, seed in sorted(keys, key=_order))
-    groups = grouped((str(data), listed(seeds, 20)) for data, seeds in by_data.items())
-    return ", ".join(f"{seeds} of data {listed(data, 20)}" if with_data else seeds for seeds, data in groups.items())
-
-
-def _begun_outside(table: Table, seeds: Sequence[ReportSeed]) -> dict[Key, str]:
-    """The begun runs with the settings of a row that are not in the table, and their states; diverged ones finished."""
-    settings = [table.by_folder[folder].settings for folder in {str(seed.folder) for seed in seeds}]
-    runs = [run for run in table.beside if run.settings in settings]
-    return {(run.data_seed, run.seed): "finished" if run.diverged else run.state for run in runs}
-
-
-def _lacking(
-    keys: Collection[Key], seeds: Mapping[Key, ReportSeed], outside: Mapping[Key, str], with_data: bool
-) -> str:
-    """Seeds without an outcome by their states: `5, 6 (missing)`; empty without any."""
-
-    def state(key: Key) -> str:
-        if key in seeds:
-            return seeds[key].short_state
-        return f"{outside[key]} and left out" if key in outside else "not in the table"
-
-    states = grouped((key, state(key)) for key in sorted(keys, key=_order))
-    return ", ".join(f"{_names(members, with_data)} ({state})" for state, members in states.items())
-
-
-def _left_out(tested: Collection[Key], outside: Mapping[Key, str], with_data: bool) -> list[str]:
-    """Sentences on begun seeds that were left out, finished ones apart."""
-    by_state = grouped((key, outside[key]) for key in outside.keys() - set(tested))
-    done = _names(finished := by_state.pop("finished", []), with_data)
-    others = ", ".join(f"{_names(keys, with_data)} ({state})" for state, keys in sorted(by_state.items()))
-    sentences = [f"{len(tested)} of {len(tested) + len(finished)} finished seeds, without {done}"] if finished else []
-    return [*sentences, f"seeds begun and left out: {others}"] if others else sentences

@@ -8,8 +8,8 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.config.validation.report_names import setting
 from attnlab.report.build_table import choice_sentences
+from attnlab.report.declared_seeds import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
-from attnlab.report.hypothesis_answers import left_out
 from attnlab.report.report_record import Origin
 from attnlab.report.runs.read_runs import grouped, short_name
 from attnlab.report.statistics.length_breakdown import warnings

@@ -73,6 +73,12 @@ class Table:
         """The runs by their folders, as the cells name them."""
         return {str(run.folder): run for run in self.runs}
 
+    def runs_behind(self, row: str, column: Column) -> list[ReportRun]:
+        """The runs of a cell; of a mean of columns, the runs of all of them."""
+        cells = [cell for name in column.of or [column.name] if (cell := self.cells.get(row, {}).get(name))]
+        folders = dict.fromkeys(str(seed.folder) for cell in cells for seed in cell.seeds)
+        return [self.by_folder[folder] for folder in folders]
+
     @cached_property
     def beside(self) -> list[ReportRun]:
         """The begun runs of the same settings that are not in the table."""

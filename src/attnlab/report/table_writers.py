@@ -131,10 +131,16 @@ def latex(report: ReportFile) -> str:
 
 
 def record(table: Table, comparisons: Sequence[Comparison] = (), **more: Any) -> ReportFile:
-    """The report of a table, with more fields of `ReportFile`; runs are named by the ends of their folders."""
+    """The report of a table, with more fields of `ReportFile`.
+
+    Runs are named by the ends of their folders; a seed of a mean over columns with several runs has none.
+    """
+    conditions = {column.name: repr(column.where) for column in table.columns}
 
     def stored(cell: Cell) -> Cell:
-        seeds = [replace(seed, folder=seed.folder and short_name(Path(seed.folder))) for seed in cell.seeds]
+        several = len({conditions[name] for name in cell.column.of}) > 1
+        named = [None if several else seed.folder and short_name(Path(seed.folder)) for seed in cell.seeds]
+        seeds = [replace(seed, folder=folder) for seed, folder in zip(cell.seeds, named, strict=True)]
         return replace(cell, seeds=seeds)
 
     return ReportFile(

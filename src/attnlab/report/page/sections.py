@@ -208,10 +208,13 @@ def verdicts(answers: Sequence[HypothesisAnswer]) -> dict[str, int]:
 
 def run_lines(row: ReportRow) -> dict[tuple[int | str, str], dict[str, ReportSeed]]:
     """Every run behind a row, by seed and folder, with what it has in each column; a run without a folder is the first
-    of its seed."""
+    of its seed, and means of columns, which have none, are no runs."""
     lines: dict[tuple[int | str, str], dict[str, ReportSeed]] = {}
+    known = any(seed.folder for cell in row.cells for seed in cell.seeds)
     for cell in row.cells:
         for seed in cell.seeds:
+            if known and seed.folder is None:
+                continue
             folder = seed.folder or next((folder for key, folder in lines if key == seed.key), "")
             lines.setdefault((seed.key, folder), {})[cell.column.name] = seed
     return lines

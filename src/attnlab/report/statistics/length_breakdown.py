@@ -152,24 +152,21 @@ def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, ReportRun]) -> 
 
     A cell has the binomial standard error of one run with its mean, in points; none at 0 and 100 %, where nothing is
     certain. Examples are taken as independent; where they are not, as the 20 questions about one picture, the error is
-    larger. A mean of columns has the error of independent columns. Shortcuts are means, where runs have different data.
+    larger. A mean of columns has the error of independent columns, and the mean of their
+    best shortcuts. Shortcuts are means, where runs have different data.
     """
     complete: dict[str, Cell] = {}
     for name, cell in cells.items():
         metric, measured = cell.column.metric, cell.measured(runs)
         parts = [complete[part] for part in cell.column.of]
-        known = [part.shortcuts for part in parts] or list(
-            filter(None, (shortcuts_of(metric, run) for run in measured))
-        )
-        each = [dict(pairs) for pairs in known]
-        shared = [shortcut for shortcut in each[0] if all(shortcut in pairs for pairs in each)] if each else []
-        means = [(shortcut, mean([pairs[shortcut] for pairs in each])) for shortcut in shared]
-        shortcuts = best_first(metric, means)
         if parts:
             errors = [part.test_set_error for part in parts if part.test_set_error is not None]
             error = math.hypot(*errors) / len(errors) if len(errors) == len(parts) else None
-            complete[name] = replace(cell, test_set_error=error, shortcuts=shortcuts)
+            complete[name] = replace(cell, test_set_error=error, shortcuts=_best_of_each(parts))
             continue
+        each = [dict(known) for run in measured if (known := shortcuts_of(metric, run))]
+        shared = [shortcut for shortcut in each[0] if all(shortcut in pairs for pairs in each)] if each else []
+        means = [(shortcut, mean([pairs[shortcut] for pairs in each])) for shortcut in shared]
         sizes = {run.examples(metric) for run in measured} if is_share(metric) else set()
         examples, percent = sizes.pop() if len(sizes) == 1 else None, cell.mean
         error = None
@@ -182,9 +179,17 @@ def with_test_sets(cells: Mapping[str, Cell], runs: Mapping[str, ReportRun]) -> 
             test_set_error=error,
             by_length=lengths,
             one_length=one_length(lengths or (), cell.n),
-            shortcuts=shortcuts,
+            shortcuts=best_first(metric, means),
         )
     return complete
+
+
+def _best_of_each(parts: Sequence[Cell]) -> list[tuple[str, float]]:
+    """The mean of the best shortcuts of several cells; empty where one has none."""
+    if not all(part.shortcuts for part in parts):
+        return []
+    names, numbers = zip(*(part.shortcuts[0] for part in parts), strict=True)
+    return [(names[0] if len(set(names)) == 1 else "best of each column", mean(numbers))]
 
 
 def warnings(cells: Iterable[Cell], runs: Mapping[str, ReportRun]) -> list[str]:
