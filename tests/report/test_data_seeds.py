@@ -141,6 +141,42 @@ def test_validation_chooses_and_says_so(tmp_path: Path, configs: dict[str, dict[
     assert "val/sequence_accuracy does not choose between 0.1; 0.3 (90.0 % among 4 values, 1 without a number)" in text
 
 
+def test_a_value_with_diverged_runs_is_not_chosen_by_the_numbers_shown(
+    tmp_path: Path, configs: dict[str, dict[str, Any]]
+) -> None:
+    config = configs["linear"]
+    for seed in range(3):
+        by_rate(tmp_path, config, {0.2: (0.8, 0.7), **({0.1: (0.9, 0.7)} if seed == 0 else {})}, seed)
+        lost = config | {"optim": config["optim"] | {"lr": 0.1}, "seed": seed}
+        if seed:
+            a_run(tmp_path / f"lr0.1/seed{seed}", lost, state="failed", status={"reason": f"{DIVERGED} at step 3"})
+    table, text = chosen(tmp_path, best_over=["optim.lr"])
+    assert table.cells["linear"]["ood"].mean == pytest.approx(80.0) and "too good: linear, ood: optim.lr=0.2" in text
+
+
+def test_one_value_is_not_chosen(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
+    by_rate(tmp_path, configs["linear"], {0.1: (0.2, 0.9)})
+    for chosen_by in (None, "val/sequence_accuracy"):
+        _, text = chosen(tmp_path, best_over=["optim.lr"], chosen_by=chosen_by)
+        assert "the only value tried: linear, ood: optim.lr=0.1" in text and "too good" not in text
+    for rate in (0.1, 0.2):
+        running = configs["linear"] | {"optim": configs["linear"]["optim"] | {"lr": rate}}
+        a_run(tmp_path / "running" / f"lr{rate}/seed0", running, state="running")
+    table, text = chosen(tmp_path / "running", best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
+    assert table.cells["linear"]["ood"].chosen == "" and "optim.lr=" not in text
+
+
+def test_rows_are_chosen_under_each_condition(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
+    for cutoff, first, second in ((20, 0.9, 0.5), (40, 0.3, 0.6)):
+        config = configs["linear"] | {"task": configs["linear"]["task"] | {"length_cutoff": cutoff}}
+        by_rate(tmp_path / str(cutoff), config, {0.1: (0.5, first), 0.2: (0.5, second)})
+    columns = {f"at_{at}": {"metric": OOD, "where": {"task.length_cutoff": at}} for at in (20, 40)}
+    report = Report(title="t", rows=["optim.lr"], columns=columns, chosen_by="val/sequence_accuracy")
+    text = "\n".join(notes(table_of(tmp_path, report)))
+    assert "chosen by val/sequence_accuracy (at_20): 0.1 (90.0 % among 2 values)" in text
+    assert "chosen by val/sequence_accuracy (at_40): 0.2 (60.0 % among 2 values)" in text
+
+
 def test_values_are_compared_over_the_seeds_that_all_have(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:
     config, block = configs["linear"], {"best_over": ["optim.lr"], "chosen_by": "val/sequence_accuracy"}
     by_rate(tmp_path, config, {0.1: (0.2, 0.6)}, seed=0)

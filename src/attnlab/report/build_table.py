@@ -16,7 +16,7 @@ from attnlab.config.message_text import counted, hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.report_block import Average, Report
-from attnlab.config.run_identity import unique_text
+from attnlab.config.run_identity import task_and_split, unique_text
 from attnlab.config.validation.report_names import setting
 from attnlab.learn.metric_units import lower_is_better, number, same_unit, unit_of
 from attnlab.report.analysis_record import ReportSeed
@@ -26,6 +26,8 @@ from attnlab.report.runs.read_runs import ReportRun, grouped, meets, runs_by_row
 from attnlab.report.statistics.differences import mean
 from attnlab.report.statistics.length_breakdown import with_test_sets
 from attnlab.report.table_types import Table, TableError, cell_of
+
+ONLY = "the only value tried"
 
 
 def columns_of(report: Report) -> list[Column]:
@@ -158,41 +160,57 @@ def _published(published: Published | None, row: str, column: Column) -> Value |
 
 def _chosen_cell(report: Report, cells: Mapping[str, Cell], runs: Mapping[str, Sequence[ReportRun]]) -> Cell:
     """The cell, of one row and column by value, with the best value of the keys in `best_over`."""
-    if len(cells) == 1 or report.chosen_by is None:
-        tried = list(cells.values())
-        sign = -1 if lower_is_better(tried[0].column.metric) else 1
-        return max(tried, key=lambda cell: (cell.mean is not None, sign * (cell.mean or 0)))
-    choice = _choice(report.chosen_by, runs)
+    first, *others = cells.values()
+    if not others:
+        return replace(first, chosen_by=ONLY) if first.chosen else first
+    choice = _choice(report.chosen_by or first.column.metric, runs, is_tested=report.chosen_by is None)
     if choice is None:
-        return next(iter(cells.values()))
+        return replace(first, chosen="")
     (best, *ties), value, among = choice
+    if report.chosen_by is None:
+        return cells[best]
     equal = f"; equal there, and tried later: {'; '.join(ties)}" if ties else ""
     return replace(cells[best], chosen_by=f"{report.chosen_by} {value}, {among}{equal}")
 
 
 def choice_sentences(table: Table) -> list[str]:
     """Sentences on the values that cells show and what chose them, or on the row that validation chooses."""
-    chosen = [
-        (f"{cell.row}, {cell.column.name}: {cell.chosen}", cell.chosen_by) for cell in table.each() if cell.chosen
-    ]
-    by_validation = "; ".join(f"{words} ({why})" for words, why in chosen if why)
-    by_test = "; ".join(words for words, why in chosen if not why)
-    lines = [f"values chosen by validation: {by_validation}"] if by_validation else []
+    cells = [cell for cell in table.each() if cell.chosen]
+    shown = grouped((f"{cell.row}, {cell.column.name}: {cell.chosen}", cell.chosen_by or "") for cell in cells)
+    only, by_test = shown.pop(ONLY, []), shown.pop("", [])
+    by_validation = [f"{words} ({why})" for why, each in shown.items() for words in each]
+    lines = [f"values chosen by validation: {'; '.join(by_validation)}"] if by_validation else []
+    lines += [f"{ONLY}: {'; '.join(only)}"] if only else []
     if by_test:
-        lines.append(f"best of the values tried, chosen by the numbers shown, which are too good: {by_test}")
-    metric, report = table.report.chosen_by, table.report
-    choice = None if metric is None or report.best_over else _choice(metric, runs_by_row(report, table.runs))
-    if choice is not None:
-        best, value, among = choice
-        opening = f"chosen by {metric}:" if len(best) == 1 else f"{metric} does not choose between"
-        lines.append(f"{opening} {'; '.join(best)} ({value} {among})")
-    return lines
+        lines.append(f"best of the values tried, chosen by the numbers shown, which are too good: {'; '.join(by_test)}")
+    metric = table.report.chosen_by
+    return lines if metric is None or table.report.best_over else [*lines, *_chosen_rows(table, metric)]
 
 
-def _choice(metric: str, groups: Mapping[str, Sequence[ReportRun]]) -> tuple[list[str], str, str] | None:
+def _chosen_rows(table: Table, metric: str) -> list[str]:
+    """The row that a validation metric chooses, among the rows of each task and of each condition of columns."""
+    sentences = []
+    for condition, part in table.by_condition().items():
+        by_task = grouped((run, task_and_split(run.config)) for run in part.runs)
+        for task, runs in by_task.items():
+            if choice := _choice(metric, runs_by_row(table.report, runs)):
+                best, value, among = choice
+                place = ", ".join(filter(None, [task if len(by_task) > 1 else "", condition]))
+                name = f"{metric} ({place})" if place else metric
+                opening = f"chosen by {name}:" if len(best) == 1 else f"{name} does not choose between"
+                sentences.append(f"{opening} {'; '.join(best)} ({value} {among})")
+    return sentences
+
+
+def _choice(
+    metric: str, groups: Mapping[str, Sequence[ReportRun]], is_tested: bool = False
+) -> tuple[list[str], str, str] | None:
     """The values with the best mean over common seeds, as tried; this mean, and among which values, in words.
 
     None while no run has a number.
+
+    Args:
+        is_tested: whether the metric is the shown one; values without a common seed are compared all the same then.
     """
     numbers = {
         name: {(run.data_seed, run.seed): value for run in runs if (value := run.value(metric)) is not None}
@@ -200,15 +218,15 @@ def _choice(metric: str, groups: Mapping[str, Sequence[ReportRun]]) -> tuple[lis
     }
     having = {name: known for name, known in numbers.items() if known}
     if not having:
-        if done := [run for runs in groups.values() for run in runs if run.state == "finished"]:
+        if not is_tested and (done := [run for runs in groups.values() for run in runs if run.state == "finished"]):
             raise TableError(f"report.chosen_by={metric}: no finished run has it ({done[0].lacking(metric)})")
         return None
     # where runs diverge at every value, all of them are compared
     sound = {name: known for name, known in having.items() if not any(run.diverged for run in groups[name])} or having
     common = set.intersection(*(set(known) for known in sound.values()))
-    if not common:
+    if not common and not is_tested:
         raise TableError(f"report.chosen_by={metric}: no seed has it at all values ({listed(sound, 8)})")
-    means = {name: mean([known[seed] for seed in common]) for name, known in sound.items()}
+    means = {name: mean([known[seed] for seed in common or known]) for name, known in sound.items()}
     top, unit = (min if lower_is_better(metric) else max)(means.values()), unit_of(metric)
     among = [f"among {len(groups)} values"]
     if lacking := len(groups) - len(having):
