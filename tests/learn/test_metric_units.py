@@ -185,3 +185,9 @@ def test_main_metrics_by_length_are_lines_of_a_few_lengths() -> None:
     assert line.startswith("test/ood/accuracy by length (8 of 50 lengths): 10: 10.0 %, 17: 17.0 %, ")
     assert line.endswith(" 52: 52.0 %, 59: 59.0 %")
     assert length_lines({}) == length_lines(named) == []
+
+
+def test_numbers_are_seen_on_their_side_of_a_bound() -> None:
+    texts = [number(value, "percent", signed=True, bounds=[2.0, 3.0]) for value in (1.962, 2.03, 2.0, 2.5, 3.004, 3.0)]
+    assert texts == ["+1.96", "+2.03", "+2.0", "+2.5", "+3.004", "+3.0"]
+    assert number(0.03, "percent", bounds=[0.0]) == "0.03" and number(0.03, "percent") == "0.0"

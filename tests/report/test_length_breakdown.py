@@ -133,6 +133,9 @@ def test_a_report_holds_the_breakdown(tmp_path: Path) -> None:
     assert cells["all"].one_length is None and cells["linear"].test_set_error is not None
     message, tables = length_tables(record(table_of([a_run(even, CUTOFF_26)]), experiment="e"))
     assert message.endswith(". ood: no length is more than 1 point from the mean.") and not tables
+    mixed = [a_run({27: 5, 28: 5}, {27: 10, 28: 10}), a_run({27: 10}, {27: 10, 30: 10}, model="other")]
+    message, tables = length_tables(record(table_of(mixed), experiment="e"))
+    assert message.endswith(". ood of linear: no length is more than 1 point from the mean.") and len(tables) == 1
 
 
 def test_the_committed_quickstart_has_its_mean_from_length_27() -> None:

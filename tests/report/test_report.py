@@ -29,7 +29,7 @@ from attnlab.report.cli import report_main
 from attnlab.report.published_numbers import Published, PublishedError, Value, published_table
 from attnlab.report.report_notes import notes
 from attnlab.report.report_record import read_report
-from attnlab.report.runs.read_runs import Unreadable, look, run_folders
+from attnlab.report.runs.read_runs import DIVERGED, Unreadable, look, run_folders
 from attnlab.report.runs.select_runs import plain_report, select_glob, spent_runs
 from attnlab.report.statistics.differences import interval, mean, paired, sd
 from attnlab.report.table_types import TableError
@@ -239,6 +239,16 @@ def test_best_over_takes_the_better_mean_not_the_better_seed(made: Make, configs
     report = Report(title="t", columns={"ood": OOD}, best_over=["optim.lr"])
     cell = table_of(tmp_path / "runs", report).cells["linear"]["ood"]
     assert (cell.mean, cell.chosen) == (50.0, "optim.lr=0.001")
+
+
+def test_a_task_whose_runs_all_diverged_has_cells(
+    made: Make, tmp_path: Path, configs: dict[str, dict[str, Any]]
+) -> None:
+    other = {"task": configs["linear"]["task"] | {"split": "simple"}}
+    made("linear", 0)
+    made("linear_l2", 1, None, "failed", config=other, status={"reason": f"{DIVERGED} at step 3"})
+    cells = [cell for cell in table_of(tmp_path / "runs").each() if cell.column.metric == OOD]
+    assert [(cell.n, cell.states) for cell in cells] == [(1, "finished"), (0, "failed")]
 
 
 def test_averages_need_every_part_of_a_seed(made: Make, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_the_log_rank_test_of_a_handful_is_exact() -> None:
     """Of the 20 divisions of six runs into two rows, two are as far apart as early against late; 2 of 252 for ten."""
     assert log_rank(Times([1, 2, 3], []), Times([4, 5, 6], [])) == pytest.approx(0.1)
     assert log_rank(Times([1, 2, 3, 4, 5], []), Times([], [9] * 5)) == pytest.approx(2 / 252)
+    assert log_rank(Times([1], []), Times([4, 5, 6, 7], [])) == pytest.approx(1 / 5), "a row of one run"
     # compared until step 6, where the shorter row ends: nothing has happened in either
     assert log_rank(Times([], [6, 6]), Times([7, 8], [])) == 1
     assert log_rank(Times([5, 5], []), Times([5, 5], [])) == 1
@@ -172,6 +173,17 @@ def test_tests_that_cannot_be_made_are_named(runs: Any) -> None:
     assert f"no time to success: no run has logged val/ood/sequence_accuracy; nearest: {VAL}" in text
     (run[0].folder / "metrics.csv").unlink()
     assert any(f"runs without {VAL}" in note and "linear: 1 of 2" in note for note in counted(run).notes)
+
+
+def test_rows_of_another_task_are_not_tested_against_the_base(runs: Any) -> None:
+    easy, hard = runs("linear", *[(0.9, 20)] * 5), [*runs("harder", *[(0.1, None)] * 5), *runs("hardest", (0.1, None))]
+    for run in hard:
+        run.config["task"]["split"] = "simple"
+    result = counted([*easy, *hard])
+    assert "not tested, as they are on other tasks than linear: harder; hardest" in result.notes
+    assert result.against is None and all(row.fisher is None and row.log_rank is None for row in result.rows)
+    result = counted([*easy, *hard], against="harder")
+    assert [row.row for row in result.rows if row.fisher is not None] == ["hardest"]
 
 
 def test_rows_that_always_diverge_have_a_report(runs: Any) -> None:

@@ -130,13 +130,16 @@ def scaled(metric: str, value: float | int) -> float:
     return unit_of(metric).factor * as_float(value)
 
 
-def number(value: float | int, unit: str, signed: bool = False, like: float | int | None = None) -> str:
+def number(
+    value: float | int, unit: str, signed: bool = False, like: float | int | None = None, bounds: Iterable[float] = ()
+) -> str:
     """Text of a number that is already in its unit, without the unit's sign, for all tables and pages.
 
     Args:
         unit: the name of a unit.
         signed: with a plus sign, for differences; with the digits that show on which side of 0 it lies.
         like: a number whose digits are used, such as the mean for a standard deviation.
+        bounds: numbers on whose sides it is to be seen: it has more digits where it would round to one of them.
     """
     shown = as_float(value)
     if not math.isfinite(shown):
@@ -146,11 +149,18 @@ def number(value: float | int, unit: str, signed: bool = False, like: float | in
         text = f"{shown:.2e}"
     else:
         # 53.349999999999994, which is 100 * 0.5335, rounds as 53.35 does
-        text = f"{float(f'{shown:.12g}'):,.{_digits(size, _NAMED.get(unit, Unit(unit)))}f}"
-    if signed and not text.strip("-0.") and abs(shown) >= 10**-MOST_DIGITS:
-        text = f"{shown:.{math.ceil(-math.log10(abs(shown)))}f}"
+        value, digits = float(f"{shown:.12g}"), _digits(size, _NAMED.get(unit, Unit(unit)))
+        sides = [*bounds, 0.0] if signed else [*bounds]
+        enough = (more for more in range(digits, MOST_DIGITS + 1) if all(_same_side(value, more, end) for end in sides))
+        text = f"{value:,.{next(enough, digits)}f}"
     text = text if text.strip("-0.") else text.removeprefix("-")
     return f"+{text}" if signed and shown > 0 and text.strip("0.") else text
+
+
+def _same_side(value: float, digits: int, bound: float) -> bool:
+    """Whether a rounded number is above, at or below a bound as the number is."""
+    rounded = float(f"{value:.{digits}f}")
+    return (rounded > bound, rounded < bound) == (value > bound, value < bound)
 
 
 def _digits(size: float, unit: Unit) -> int:

@@ -123,8 +123,10 @@ def _of_difference(
     claimed, unit = claimed_range(claim, column.metric), column.unit
     numbers = pair.method
     if pair.mean is not None and pair.low is not None and pair.high is not None:
-        center, low, high = (number(value, unit, signed=True) for value in (pair.mean, pair.low, pair.high))
-        numbers = f"difference {center}{'' if low == high else f', from {low} to {high}'}: {pair.method}"
+        bounds = [end for end in claimed.ends if end is not None]
+        values = (pair.mean, pair.low, pair.high)
+        center, low, high = (number(value, unit, signed=True, bounds=bounds) for value in values)
+        numbers = f"difference {center}{'' if pair.low == pair.high else f', from {low} to {high}'}: {pair.method}"
     answer = replace(answer, difference=pair.mean, low=pair.low, high=pair.high, reason=numbers)
     if not pair.is_tested:
         held = sum(map(claimed.holds, pair.differences))

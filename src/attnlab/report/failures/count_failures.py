@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 
-from attnlab.config.message_text import counted, hint
+from attnlab.config.message_text import counted, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import FEWEST, Success
+from attnlab.config.run_identity import task_and_split
 from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled, unit_of
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
@@ -45,6 +46,7 @@ class _Row:
     """The runs of a row that count, and the states of the others; ends: the last steps at which they were validated."""
 
     cell: Cell
+    task: str = ""
     runs: list[RunOutcome] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     ends: list[int] = field(default_factory=list)
@@ -104,6 +106,7 @@ def _row(success: Success, cell: Cell, runs: Mapping[str, ReportRun]) -> _Row:
     row, name = _Row(cell), success.validation
     for seed in cell.seeds:
         run = runs[str(seed.folder)]
+        row.task = task_and_split(run.config)
         if seed.value is None and not run.diverged:
             row.left_out[seed.short_state] += 1
             continue
@@ -153,10 +156,19 @@ def _tests(rows: Sequence[_Row], against: str | None) -> tuple[str | None, Tests
         lacks = f"only {having[0].cell.row} has runs that count" if having else "no row has a run that counts"
         lacks = f"{against} has no run that counts" if having and base is None else lacks
         return None, {}, {}, [f"no test between rows: {lacks}"]
-    others = [row for row in having if row is not base]
+    others = [row for row in having if row is not base and row.task == base.task]
+    apart = [row.cell.row for row in having if row.task != base.task]
+    notes = (
+        [f"not tested, as they are on other tasks than {base.cell.row}: {listed(apart, 8, separator='; ')}"]
+        if apart
+        else []
+    )
+    if not others:
+        return None, {}, {}, notes
     fishers = _corrected({row.cell.row: fisher(row.failed, base.failed) for row in others})
     ranks: Tests = {}
-    notes, name = _too_few_runs(others, base), base.cell.row
+    name = base.cell.row
+    notes += _too_few_runs(others, base)
     known = [row for row in others if row.times]
     if base.times and known:
         ranks = _corrected({row.cell.row: log_rank(row.times, base.times) for row in known})

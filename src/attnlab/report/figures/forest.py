@@ -49,12 +49,13 @@ class ForestLine(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The difference in words, and its claimed end if it is not 0: `linear_l2 - linear, ood`."""
-        answer, low, high = self.answer, *(self.answer.claimed or (None, None))
-        if answer.claimed is None and answer.difference is None:
+        """The difference in words, and the claimed range unless it is above 0: `linear_l2 - linear, ood`."""
+        answer, low, high = self.answer, *(self.answer.claimed or (0.0, None))
+        if "fails less than" in answer.claim:
             return f"failures of {answer.row}, of {answer.than}"
         words = f"{answer.row} \N{MINUS SIGN} {answer.than}, {answer.column}"
-        ends = [f"{side} {end:g}" for side, end in (("above", low), ("below", high)) if end]
+        ends = [f"above {low:g}"] if low else []
+        ends += [f"below {high:g}"] if high is not None else []
         return f"{words}, claimed {' and '.join(ends)}" if ends else words
 
     @property
@@ -142,7 +143,9 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
         raise TableError("no hypothesis on percentages has a difference to draw")
     if len(lines) > MOST_ROWS:
         raise TableError(f"{len(lines)} hypotheses, and a picture has at most {MOST_ROWS} rows")
-    note = f"numbers and axis in percentage points, logarithmic beyond {LINEAR:g}; {NOTE}"
+    note = (
+        f"axis in percentage points, logarithmic beyond {LINEAR:g}; corrected for the hypotheses of each report; {NOTE}"
+    )
     handles = [handle for handle in _handles(shown) if handle.get_label() != CLAIMED["label"]]
     rows = list(_placed(groups))
     height = LINE_INCHES * (rows[-1].y + 1) + 0.5
@@ -190,8 +193,10 @@ def numbers_of(line: ForestLine) -> str:
     answer = line.answer
     if line.marks is None:
         return textwrap.fill(answer.reason.partition(" (")[0].partition("; ")[0], REASON_LETTERS)
-    center, low, high = (number(value, line.unit, signed=True).lstrip("+") for value in line.marks)
-    return f"{center} ({low} to {high})" if low != high else center
+    bounds = [end for end in answer.claimed or () if end is not None]
+    center, low, high = (number(value, line.unit, True, bounds=bounds).lstrip("+") for value in line.marks)
+    unit = "" if line.unit == SHARE.name else f" {line.unit}"
+    return f"{center}{unit}" if line.marks[1] == line.marks[2] else f"{center} ({low} to {high}){unit}"
 
 
 def _draw_row(axis: Axes, line: ForestLine, y: float) -> None:

@@ -224,16 +224,18 @@ def _main(runs: Sequence[ReportRun]) -> list[str]:
 
 
 def _columns(runs: Sequence[ReportRun], metrics: Sequence[str]) -> dict[str, Any]:
-    """A column for every metric, limited to the tasks that have it; `test/ood/sequence_accuracy` of a main metric is
-    `ood`, if no other has that name."""
+    """A column for every metric, without the tasks whose finished runs lack it; `test/ood/sequence_accuracy` of a main
+    metric is `ood`, if no other has that name."""
     tasks, main = {setting("task", run.config) for run in runs}, _main(runs)
+    finished = grouped((run, setting("task", run.config)) for run in runs if run.state == "finished")
     parts = [metric.partition("/")[2].rpartition("/")[0] for metric in metrics]
     columns: dict[str, Any] = {}
     for metric, part in zip(metrics, parts, strict=True):
-        having = {setting("task", run.config) for run in runs if run.value(metric) is not None}
+        lacking = {task for task, members in finished.items() if all(run.value(metric) is None for run in members)}
+        having = tasks - lacking
         short = part or metric.rpartition("/")[2]
         name = short if metric in main and parts.count(short) <= 1 else metric
-        columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and having < tasks else metric
+        columns[name] = {"metric": metric, "where": {"task": sorted(having)}} if having and lacking else metric
     return columns
 
 

@@ -343,6 +343,6 @@ def undecided_text(pair: PairedDifference, claim: Hypothesis, claimed: ClaimedRa
     size = smallest_shown(pair.differences, pair.tests, power)
     is_margin = claim.within is not None or claim.not_worse_by is not None
     what, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
-    shown = number(size + (claim.at_least or 0.0), unit)
+    shown = number(size + (claim.at_least or 0.0), unit, bounds=[claim.at_least or 0.0])
     units = f"{len(pair.by_seed)} {pair.units or 'seeds'}"
     return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{condition}"
