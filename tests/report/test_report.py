@@ -258,6 +258,23 @@ def test_averages_need_every_part_of_a_seed(made: Make, tmp_path: Path) -> None:
     cell = table_of(tmp_path / "runs", report).cells["linear"]["both"]
     assert cell.values == {0: pytest.approx(74.5)} and len(cell.seeds) == 2
     assert cell.seeds[1].state == "unreadable", "as its part is, and not missing"
+    made("linear", 2, config={"task": compose_config(SMALL_SCAN)["task"] | {"split": "simple"}})
+    columns = {split: {"metric": OOD, "where": {"task.split": split}} for split in ("simple", "length_cutoff")}
+    report = replace(report, columns=columns, average=Average(name="both", of=[*columns]))
+    seeds = table_of(tmp_path / "runs", report).cells["linear"]["both"].seeds
+    assert [(seed.key, seed.value) for seed in seeds] == [(2, None), (0, None), (1, None)], "a seed of any part"
+
+
+def test_logged_values_are_summarised_over_the_steps_that_all_runs_have_logged(
+    made: Make, tmp_path: Path, configs: dict[str, dict[str, Any]]
+) -> None:
+    for seed, every in enumerate((1, 100)):
+        folder = made("linear", seed, config={"train": configs["linear"]["train"] | {"log_every": every}})
+        values = {step: 30.0 if step == 50 else 1.0 for step in range(every, 201, every)}
+        lines = [f"{step},train/gradient_norm,{value}" for step, value in values.items()]
+        (folder / "metrics.csv").write_text("\n".join(["step,name,value", *lines]) + "\n")
+    report = Report(title="t", columns={"largest": "max(train/gradient_norm)"})
+    assert table_of(tmp_path / "runs", report).cells["linear"]["largest"].values == {0: 1.0, 1: 1.0}
 
 
 def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:

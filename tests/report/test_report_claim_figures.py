@@ -205,6 +205,14 @@ def test_runs_under_different_conditions_do_not_meet_in_a_line(
     assert {points[0] for points in lines} == {(2000, 50), (4000, 25), (3000, 37.5)}
     with pytest.raises(TableError, match="no run has logged"):
         draw(of_lengths, training, tmp_path, 3)
+    by_task = Report(title="SCAN", rows=["task", "model"], columns={"ood": OOD}, figures=[sizes])
+    draw(
+        make_table(by_task, [run for run in of_lengths.runs if run.config["task"]["length_cutoff"] == 20]),
+        sizes,
+        tmp_path,
+        1,
+    )
+    assert len(figures[-1].legends[0].get_texts()) == 2, "a line for each model"
     # of several lengths the one with the best number
     best = replace(of_lengths.report, columns={"ood": OOD}, average=None, best_over=["task.length_cutoff"])
     draw(make_table(best, of_lengths.runs), by_length, tmp_path, 1)

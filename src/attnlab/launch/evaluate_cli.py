@@ -86,11 +86,14 @@ def _job(options: EvaluateOptions, overrides: Sequence[str]) -> JobConfig:
 
 
 def _label(options: EvaluateOptions, job: JobConfig) -> str:
-    """File name of the findings: task and split, changed task options, subset, lengths, checkpoint."""
-    former, task = read_config(options.run / "config.yaml")["task"], job.typed.task
+    """File name of the findings: task and split, changed task options, subset, lengths, checkpoint, changed batches."""
+    trained = read_config(options.run / "config.yaml")
+    former, task = trained["task"], job.typed.task
     shown = {"label", "from_run", *label_options(task), *label_options(former)}
     parts = [f"{key}={task[key]}" for key in task if key not in shown and task[key] != former.get(key)]
-    choices = {"subset": options.subset, "lengths": options.lengths, "checkpoint": options.checkpoint}
+    choices: dict[str, Any] = {name: getattr(options, name) for name in ("subset", "lengths", "checkpoint")}
+    batches = job.typed.train.eval_batches
+    choices |= {"eval_batches": batches if batches != trained["train"].get("eval_batches") else None}
     parts += [f"{key}={value}" for key, value in choices.items() if value]
     name = ",".join([job.label, *parts]).replace("/", "_")
     return name if len(name) <= LONGEST_NAME else f"{name[:80]},{hashlib.sha256(name.encode()).hexdigest()[:10]}"

@@ -9,7 +9,7 @@ while there is another.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from attnlab.config.message_text import counted, hint, listed, show
@@ -128,7 +128,9 @@ def _with_average(
         if of_row.keys() >= set(average.of):
             parts = [of_row[name] for name in average.of]
             by_key = [{seed.key: seed for seed in part.seeds} for part in parts]
-            seeds = [_averaged([part.get(seed.key) for part in by_key]) for seed in parts[0].seeds]
+            seeds = [
+                _averaged([part.get(key) for part in by_key]) for key in dict.fromkeys(chain.from_iterable(by_key))
+            ]
             of_row[average.name] = cell_of(row, column, seeds, _published(published, row, column))
     return column
 

@@ -36,7 +36,7 @@ MOST_LINES = 8
 
 def by_state_size(table: Table) -> Drawn:
     """A panel for each column: means over the numbers kept in decoding; rows of one value of the first row key (such as
-    one model at several widths) are joined. Many lines have a panel each."""
+    one model at several widths), or of one task and the next key, are joined. Many lines have a panel each."""
     columns = [column for column in table.columns if column.metric not in OF_RUNS]
     if not columns:
         raise TableError(f"figures: {STATE} needs a column with a metric")
@@ -94,10 +94,12 @@ def _lines(table: Table) -> tuple[Mapping[str, Sequence[str]], list[str]]:
     """The rows of each line that have a state; rows without one."""
     lines: dict[str, dict[str, None]] = defaultdict(dict)
     without: dict[str, None] = {}
+    # of several tasks, a line is a task and its model
+    keys = table.report.rows[: 2 if table.report.rows[0] == "task" else 1]
     for run in table.runs:
         row = row_name(table.report, run.config)
         if run.value(STATE):
-            lines[show(setting(table.report.rows[0], run.config))][row] = None
+            lines[", ".join(show(setting(key, run.config)) for key in keys)][row] = None
         elif run.state == "finished":
             without[row] = None
     return {name: list(rows) for name, rows in lines.items()}, list(without)

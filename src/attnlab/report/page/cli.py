@@ -88,7 +88,9 @@ def page_main(argv: Sequence[str]) -> int:
 def forest_picture(sections: Iterable[Section]) -> Picture | None:
     """A forest plot of the hypotheses of all reports; None of fewer than two reports, and where no difference can be
     drawn."""
-    reports = [section.report for section in sections if section.report and hypotheses([section])]
+    asked = (section.report for section in sections if section.report and hypotheses([section]))
+    # an experiment may have several reports: here, committed, narrowed
+    reports = list({report.experiment: report for report in reversed([*asked])}.values())[::-1]
     if len(reports) < 2:
         return None
     # slow to import, and most pages need no drawing

@@ -115,20 +115,21 @@ class ReportRun:
                 return error.short
         number = self._recorded(metric)
         if number is None and summary_of(metric):
-            return f"its values were logged every {self._logged_every} steps, not every {self.log_every}"
+            return f"its values were logged every {self.logged_every} steps, not every {self.log_every}"
         if number is None:
             return f"its result has no {metric}"
         return f"its {metric} is {as_float(number):g}, {problem(metric, number)}"
 
     @property
-    def _logged_every(self) -> int:
+    def logged_every(self) -> int:
+        """Steps between logged values."""
         return max(self.config.get("train", {}).get("log_every", 1), 1)
 
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
             return self.result.get(metric)
         if summary := summary_of(metric):
-            if self.log_every and self.log_every % self._logged_every:
+            if self.log_every and self.log_every % self.logged_every:
                 return None
             function, name = summary
             values = [value for step, _, value in self.logged((name,)) if not step % (self.log_every or 1)]
