@@ -62,6 +62,11 @@ def test_changed_data_is_said(scan_run: Path, tmp_path: Path, capsys: pytest.Cap
 def test_another_cutoff_is_evaluated(scan_run: Path) -> None:
     assert evaluate_main([f"run={scan_run}", "task.length_cutoff=36", "subset=test/ood"]) == 0
     assert findings(scan_run, "scan-length_cutoff-36,subset=test_ood")["counts"]["test/ood"] == 384
+    # a part of the test stands beside it
+    words = ["task.length_cutoff=36", "subset=test/ood", "train.eval_batches=1", "train.eval_batch_size=16"]
+    assert evaluate_main([f"run={scan_run}", *words]) == 0
+    assert findings(scan_run, "scan-length_cutoff-36,subset=test_ood")["counts"]["test/ood"] == 384
+    assert findings(scan_run, "scan-length_cutoff-36,subset=test_ood,eval_batches=1")["counts"]["test/ood"] == 16
 
 
 def test_examples_are_chosen_by_length(scan_run: Path) -> None:
