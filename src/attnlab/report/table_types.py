@@ -10,7 +10,7 @@ from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import ConfigError, Problem, UserError
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import task_and_split
-from attnlab.learn.metric_units import OF_RUNS, lower_is_better
+from attnlab.learn.metric_units import OF_RUNS, lower_is_better, unit_of
 from attnlab.report.analysis_record import Comparison, DataSeedSpread, HypothesisAnswer, ReportSeed, RowRuns
 from attnlab.report.published_numbers import Published, Value
 from attnlab.report.report_record import Cell, Column
@@ -33,7 +33,9 @@ def cell_of(
     known = published.value if published else None
     difference = None if center is None or known is None else center - known
     ratio = difference / spread if difference is not None and spread else None
-    ends = [choose(pairs, key=lambda pair: pair[1], default=None) for choose in (max, min)]
+    # neither of two norms is better
+    ranked = pairs if unit_of(column.metric).has_better else []
+    ends = [choose(ranked, key=lambda pair: pair[1], default=None) for choose in (max, min)]
     best, worst = ends[::-1] if lower_is_better(column.metric) else ends
     return Cell(
         row=row,
