@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from attnlab.config.message_text import listed
+from attnlab.config.message_text import listed, show
 from attnlab.config.validation.type_check import Integral, Real, Record, build, record_problem
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import (
@@ -45,8 +45,11 @@ class Column(Record):
 
     @property
     def measured(self) -> str:
-        """What the column shows: its metric, or the columns of its mean."""
-        return f"mean of {listed(self.of)}" if self.of else self.metric
+        """What the column shows: its metric and the condition on its runs, or the columns of its mean."""
+        if self.of:
+            return f"mean of {listed(self.of)}"
+        conditions = [f"{key}={show(value)}" for key, value in self.where.items()]
+        return f"{self.metric} ({listed(conditions)})" if conditions else self.metric
 
 
 if TYPE_CHECKING:
