@@ -312,17 +312,18 @@ def length_tables(report: ReportFile) -> tuple[str, list[TextTable]]:
             places = tuple((part.first, part.last, round(part.share, 6)) for part in cell.by_length)
             groups[cell.column.name][places].append(cell)
     flat, tables = [], []
-    for column, of_column in groups.items():
-        for cells in of_column.values():
-            parts = cells[0].by_length or []
-            lines = [[cell.mean or 0.0, *(part.mean for part in cell.by_length or ())] for cell in cells]
-            if all(abs(as_float(value) - as_float(line[0])) <= FLAT for line in lines for value in line):
-                rows = listed([cell.row for cell in cells], 8, separator="; ")
-                flat.append(column if len(of_column) == 1 else f"{column} of {rows}")
-                continue
-            names = ["share of the test set", *(cell.row for cell in cells)]
-            table = zip(names, [[100.0, *(part.share for part in parts)], *lines], strict=True)
-            texts = [[name, *(number(value, SHARE.name) for value in values)] for name, values in table]
-            tables.append(TextTable(f"{column} by length", [column, "all", *(part.name for part in parts)], texts))
+    for column, cells in ((column, cells) for column, of_column in groups.items() for cells in of_column.values()):
+        parts = cells[0].by_length or []
+        lines = [[cell.mean or 0.0, *(part.mean for part in cell.by_length or ())] for cell in cells]
+        if all(abs(as_float(value) - as_float(line[0])) <= FLAT for line in lines for value in line):
+            of_rows = (
+                f" of {listed([cell.row for cell in cells], 8, separator='; ')}" if len(groups[column]) > 1 else ""
+            )
+            flat.append(f"{column}{of_rows}")
+            continue
+        names = ["share of the test set", *(cell.row for cell in cells)]
+        table = zip(names, [[100.0, *(part.share for part in parts)], *lines], strict=True)
+        texts = [[name, *(number(value, SHARE.name) for value in values)] for name, values in table]
+        tables.append(TextTable(f"{column} by length", [column, "all", *(part.name for part in parts)], texts))
     flat_columns = f" {listed(flat)}: no length is more than {FLAT:.0f} point from the mean." if flat else ""
     return f"{ABOVE}.{flat_columns}" if groups else "", tables

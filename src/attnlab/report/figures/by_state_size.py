@@ -120,7 +120,6 @@ def _draw(axis: Axes, table: Table, column: Column, rows: Sequence[str], look: d
 
 def _size(table: Table, row: str, column: Column) -> float | None:
     """The mean of the states behind a cell, over its columns where it is a mean; None where a run has none."""
-    cells = [cell for name in column.of or [column.name] if (cell := table.cells[row].get(name))]
-    sizes = [run.value(STATE) for cell in cells for run in cell.measured(table.by_folder)]
+    sizes = [run.value(STATE) for run in table.runs_behind(row, column) if run.state == "finished"]
     known = [size for size in sizes if size]
     return mean(known) if known and len(known) == len(sizes) else None

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -76,7 +75,7 @@ def forest(table: Table) -> Drawn:
     shown = [line for line in lines.values() if line.marks]
     if not shown:
         raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
-    handles = _handles(shown)
+    handles = _handles(shown, Patch(**CLAIMED))
     drawn = list(dict.fromkeys(line.unit for line in shown))
     figure, axes = row_panels(list(lines), len(drawn), NOTE, [str(handle.get_label()) for handle in handles])
     for axis, unit in zip(axes, drawn, strict=True):
@@ -89,11 +88,11 @@ def forest(table: Table) -> Drawn:
     return figure, f"declared hypotheses with their intervals; {NOTE}"
 
 
-def _handles(shown: Collection[ForestLine]) -> list[Any]:
-    """The entries of the legend for some lines."""
+def _handles(shown: Collection[ForestLine], *more: Any) -> list[Any]:
+    """The entries of the legend for some lines, with more of them in front of the published difference."""
     looks = [INTERVAL] if any(line.answer.p is not None for line in shown) else []
     looks += [RANGE] if any(line.answer.is_range for line in shown) else []
-    handles: list[Any] = [*(Line2D([], [], color="black", **look) for look in looks), Patch(**CLAIMED)]
+    handles: list[Any] = [*(Line2D([], [], color="black", **look) for look in looks), *more]
     known = any(line.answer.published is not None for line in shown)
     return [*handles, Line2D([], [], **PUBLISHED)] if known else handles
 
@@ -111,17 +110,21 @@ def _draw_unit(axis: Axes, lines: Collection[ForestLine], unit: str) -> None:
         if line.marks is None:
             reason(axis, y, textwrap.fill(line.answer.reason.partition("; ")[0], LONGEST_REASON))
         elif line.unit == unit:
+            _draw_claimed(axis, line.answer, y)
             _draw_line(axis, line.answer, line.marks, y)
 
 
-def _draw_line(axis: Axes, answer: HypothesisAnswer, marks: tuple[float, float, float], y: float) -> None:
-    """The marks of an answer in an axis with limits: difference, ends, claimed and published differences."""
-    difference, *ends = marks
-    left, right = axis.get_xlim()
+def _draw_claimed(axis: Axes, answer: HypothesisAnswer, y: float) -> None:
+    """The claimed differences as a band, as far as the limits of the axis."""
     if answer.claimed:
-        low, high = answer.claimed
+        (left, right), (low, high) = axis.get_xlim(), answer.claimed
         low, high = left if low is None else max(low, left), right if high is None else min(high, right)
         axis.barh(y, high - low, left=low, height=0.8, zorder=0, **CLAIMED)
+
+
+def _draw_line(axis: Axes, answer: HypothesisAnswer, marks: tuple[float, float, float], y: float) -> None:
+    """The marks of an answer: difference, ends, published difference."""
+    difference, *ends = marks
     # files of other programs have other words
     look = VERDICTS.get(answer.verdict, VERDICTS[UNDECIDED])
     interval = RANGE if answer.is_range else INTERVAL
@@ -146,7 +149,7 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
     note = (
         f"axis in percentage points, logarithmic beyond {LINEAR:g}; corrected for the hypotheses of each report; {NOTE}"
     )
-    handles = [handle for handle in _handles(shown) if handle.get_label() != CLAIMED["label"]]
+    handles = _handles(shown)
     rows = list(_placed(groups))
     height = LINE_INCHES * (rows[-1].y + 1) + 0.5
     figure, (axis,) = panels(1, 1, height, legend_lines(note, [str(handle.get_label()) for handle in handles]))
@@ -202,7 +205,7 @@ def numbers_of(line: ForestLine) -> str:
 def _draw_row(axis: Axes, line: ForestLine, y: float) -> None:
     """The marks of a line with a difference in percentage points, and at the right its numbers and the verdict."""
     if line.marks and line.unit == SHARE.name:
-        _draw_line(axis, replace(line.answer, claimed=None), line.marks, y)
+        _draw_line(axis, line.answer, line.marks, y)
     right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
     verdict = line.answer.verdict
     weight = "normal" if verdict == UNDECIDED else "bold"

@@ -18,6 +18,7 @@ from attnlab.config.message_text import counted, listed
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.learn import metric_units
 from attnlab.report.page.sections import Page, Picture, Section, hypotheses, read_pixels, run_lines, verdicts
+from attnlab.report.report_record import ReportFile
 from attnlab.report.text_tables import HYPOTHESES, NONE, PROBLEMS, cell_by_cell, glance, report_parts
 from attnlab.run.run_folder import require_writable, write_text
 
@@ -88,9 +89,11 @@ def page_main(argv: Sequence[str]) -> int:
 def forest_picture(sections: Iterable[Section]) -> Picture | None:
     """A forest plot of the hypotheses of all reports; None of fewer than two reports, and where no difference can be
     drawn."""
-    asked = (section.report for section in sections if section.report and hypotheses([section]))
-    # an experiment may have several reports: here, committed, narrowed
-    reports = list({report.experiment: report for report in reversed([*asked])}.values())[::-1]
+    reports: dict[str, ReportFile] = {}
+    for section in sections:
+        if section.report and hypotheses([section]):
+            # an experiment may have several reports: here, committed, narrowed
+            reports.setdefault(section.report.experiment, section.report)
     if len(reports) < 2:
         return None
     # slow to import, and most pages need no drawing
@@ -98,13 +101,13 @@ def forest_picture(sections: Iterable[Section]) -> Picture | None:
     from attnlab.report.figures.forest import ForestLine, forest_of_reports
     from attnlab.report.table_types import TableError
 
-    lines = [
-        [ForestLine(answer, report.units.get(answer.column, "")) for answer in report.hypotheses or ()]
-        for report in reports
+    groups = [
+        (report.title, [ForestLine(answer, report.units.get(answer.column, "")) for answer in report.hypotheses or ()])
+        for report in reports.values()
     ]
     with TemporaryDirectory() as folder:
         try:
-            figure, caption = forest_of_reports([*zip((report.title for report in reports), lines, strict=True)])
+            figure, caption = forest_of_reports(groups)
         except TableError:
             return None
         file = save(figure, Path(folder) / "forest.png")

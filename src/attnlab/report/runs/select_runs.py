@@ -145,12 +145,12 @@ def select_glob(
     left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them" if debugged else ""
     kept = [run for run in runs if with_debug or run.config.get("debug") is None]
     _fill_in_class_defaults(kept)
+    for word in words if kept else ():
+        kept = _narrowed(kept, word)
     # summaries of logged values are of the steps that all runs have logged
     every = math.lcm(*(run.logged_every for run in kept))
     for run in kept:
         run.log_every = every
-    for word in words if kept else ():
-        kept = _narrowed(kept, word)
     root = unpacked or Path(pattern)
     while glob.has_magic(str(root)) and not root.exists():
         root = root.parent
