@@ -96,6 +96,8 @@ def test_hypotheses_on_few_seeds_are_planned_without_verdicts(planned: Callable[
     assert f"{line}3\n" in planned("experiment=kazemnejad2023/positions", "model=vanilla", "task.dataset=copy")
     assert f"{line}4\n" in planned("experiment=kazemnejad2023/positions", "model=vanilla", "seed=7")
     assert line not in planned("experiment=claims/positions", "model=vanilla", "task.dataset=copy", "seed=1")
+    both = "experiment=kazemnejad2023/positions,claims/positions"
+    assert f"\nkazemnejad2023/positions: {line}3\n" in planned(both, "model=vanilla", "task.dataset=copy")
 
 
 def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:

@@ -362,6 +362,8 @@ def test_rows_of_uneven_spread_are_named_where_no_success_is_declared(make: Call
     assert not told_of(make({"linear": even[:4], "mine": split[:4]})), "four seeds"
     # wide without a gap, beside a row near 100 %
     assert not told_of(make({"linear": accuracies(*[0.999] * 5), "mine": accuracies(0.5, 0.52, 0.54, 0.56, 0.58)}))
+    # 0.2 and 0.0 %
+    assert not told_of(make({"linear": accuracies(*[0.0] * 5), "mine": accuracies(0.004, 0.0, 0.0, 0.0, 0.0)}))
     answer = make({"linear": even, "mine": split}, claim("mine", "linear"))
     assert "seeds of mine are spread more widely" in answers(answer)[0].reason
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
@@ -66,7 +65,8 @@ def print_plan(commands: Mapping[str, Command]) -> int:
     if runs:
         names = None if not others else {id(plan): name for name in plans for plan in plans[name]}
         table_console().print(_table(runs, names))
-        print("\n".join([*_hours(runs), *chain.from_iterable(map(_few_seeds, commands.values()))]))
+        few = [f"{name}: {line}" if others else line for name in commands for line in _few_seeds(commands[name])]
+        print("\n".join([*_hours(runs), *few]))
     if runs and command.multirun and not others:
         for line in make_launcher(command.launcher).plan([plan.task for plan in runs]):
             print(line)

@@ -14,7 +14,7 @@ from attnlab.config.message_text import counted, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import FEWEST, Success
 from attnlab.config.run_identity import task_and_split
-from attnlab.learn.metric_units import OF_RUNS, number, problem, scaled, unit_of
+from attnlab.learn.metric_units import OF_RUNS, SHARE, number, problem, scaled, unit_of
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
     Times,
@@ -36,7 +36,7 @@ WIDER = 3.0
 GAP = 0.5
 """share of the range of the wider one"""
 LEAST = 0.01
-"""standard deviation below which no row is wide, as a share of its largest number"""
+"""standard deviation below which no row is wide: as a share of 100 percent, else of its largest number"""
 ADVICE = "if some of them failed, let report.success count them in this column: a t interval assumes normal numbers"
 Tests = Mapping[str, TestAgainstBase]
 
@@ -252,7 +252,8 @@ def uneven_spread(cells: Iterable[Cell]) -> str:
     small, large = sd(few) or 0.0, sd(values) or 0.0
     low, high = max(pairwise(values), key=lambda pair: pair[1] - pair[0])
     is_split = high - low >= GAP * (values[-1] - values[0])
-    if large < max(WIDER * small, LEAST * max(map(abs, values))) or not is_split or not large:
+    scale = 100.0 if wide.column.unit == SHARE.name else max(map(abs, values))
+    if large < max(WIDER * small, LEAST * scale) or not is_split or not large:
         return ""
     sizes, ends = (
         " and ".join(number(value, wide.column.unit) for value in pair) for pair in ((large, small), (low, high))
