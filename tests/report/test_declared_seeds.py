@@ -157,7 +157,7 @@ def test_chosen_data_seeds_get_no_verdict(tmp_path: Path, configs: dict[str, Any
     """The runs of other data seeds lie in other folders."""
     write_data(tmp_path, configs, dict(enumerate(GAINS)), recorded)
     (actual,) = answers(data_table(tmp_path, configs, ALL, ALL))
-    assert actual.verdict == "undecided" and "10 data seeds show a difference of" in actual.reason
+    assert actual.verdict == "undecided" and "10 data seeds show a difference of" in str(actual.needed)
     (actual,) = answers(data_table(tmp_path, configs, CHOSEN, ALL))
     assert actual.verdict == "undecided" and actual.corrected is not None and actual.corrected < 0.001
     without = "linear_l2 and linear without seeds 0 of data 0, 1, 5, 8, 9 (finished and left out): no verdict"

@@ -86,7 +86,7 @@ def test_the_corrected_interval_decides(
     hypotheses = [Hypothesis(row="mine", than="linear", column="ood", **claim)]
     hypotheses += [Hypothesis(row="late", than="linear", column="ood")] * others
     answer = answers(table_of(config, GAINS, *hypotheses))[0]
-    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+    assert (answer.verdict, told in answer.explanation) == (verdict, True), answer.explanation
 
 
 def test_a_hypothesis_on_an_average_is_of_the_runs_and_shortcuts_of_all_columns(config: dict[str, Any]) -> None:
@@ -231,7 +231,7 @@ def test_a_diverged_run_ranks_last(
 ) -> None:
     hypothesis = Hypothesis(row="mine", than="linear", column="ood", **claim)
     [answer] = answers(outcomes_of(config, {"linear": linear, "mine": mine}, hypothesis))
-    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+    assert (answer.verdict, told in answer.explanation) == (verdict, True), answer.explanation
     assert answer.low is None and answer.difference is None
     lost = mine.count("diverged")
     assert f"runs started/diverged/tested: mine {len(mine)}/{lost}/{len(mine)}" in answer.reason
@@ -317,7 +317,7 @@ def test_rows_that_have_learned_nothing_support_no_parity(
     block = {"columns": {"iid": IID, "ood": OOD}, "success": Success(column="iid", at_least=95)}
     rows = {"linear": FAILING, "mine": mine}
     [answer] = answers(outcomes_of(config, rows, hypothesis, shortcut=shortcut, more={IID: iid / 100}, **block))
-    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+    assert (answer.verdict, told in answer.explanation) == (verdict, True), answer.explanation
 
 
 def test_a_value_that_the_tested_numbers_choose_gives_no_verdict(config: dict[str, Any]) -> None:
@@ -353,7 +353,7 @@ def test_failures_are_tested_if_each_run_of_a_row_has_its_own_data(
     [answer] = answers(
         make_table(Report(title="t", columns={"ood": OOD}, success=success, hypotheses=[hypothesis]), runs)
     )
-    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+    assert (answer.verdict, told in answer.explanation) == (verdict, True), answer.explanation
 
 
 def test_a_diverged_run_has_no_lowest_norm(config: dict[str, Any]) -> None:
@@ -427,7 +427,7 @@ def test_failures_are_compared_by_fishers_test(
         for row, count in (("linear", linear), ("mine", mine))
     }
     answer = answers(outcomes_of(config, rows, *hypotheses, success=Success(column="ood", at_least=60)))[0]
-    assert (answer.verdict, told in answer.reason) == (verdict, True), answer.reason
+    assert (answer.verdict, told in answer.explanation) == (verdict, True), answer.explanation
     assert answer.claim == "mine fails less than linear in ood" and answer.low is None
 
 

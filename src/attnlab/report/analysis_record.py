@@ -118,6 +118,7 @@ class HypothesisAnswer(Record):
 
     verdict:  supported, refuted or undecided (`report.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
+    needed:   what would decide it, of an undecided one; None where nothing is known of it.
     declared: whether the runs were begun under this hypothesis, in words.
     claimed: ends of the claimed differences, None = no end; None for failures, and in older files.
     published: difference of the published numbers of both rows; None where a row has none.
@@ -130,6 +131,7 @@ class HypothesisAnswer(Record):
     column: str
     verdict: str
     reason: str
+    needed: str | None = None
     claim: str = ""
     declared: str = ""
     claimed: tuple[Real | None, Real | None] | None = None
@@ -145,6 +147,11 @@ class HypothesisAnswer(Record):
     def is_range(self) -> bool:
         """Whether the ends are the range of a few seeds, and no interval."""
         return self.p is None and self.low != self.high
+
+    @property
+    def explanation(self) -> str:
+        """The numbers, what would decide it, and its declaration."""
+        return "; ".join(filter(None, [self.reason, self.needed, self.declared]))
 
     @property
     def words(self) -> str:

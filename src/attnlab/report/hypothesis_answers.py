@@ -135,8 +135,7 @@ def _of_difference(
         return replace(answer, reason="; ".join([answer.reason, *counts, *needs]))
     p, decided = p_value(pair, claimed), verdict(pair, claimed)
     reasons = [answer.reason, *_p_texts(p, tests)]
-    if decided == UNDECIDED:
-        reasons.append(undecided_text(pair, claim, claimed, unit))
+    needed = undecided_text(pair, claim, claimed, unit) if decided == UNDECIDED else None
     unlearned = _unlearned(table, column, seeds, tests)
     # rows that have learned nothing are equal, so a verdict that rests on equality says nothing about them
     row_unlearned, other_unlearned = (row in unlearned for row in (claim.row, claim.other))
@@ -155,7 +154,8 @@ def _of_difference(
     best = unit_of(column.metric).best
     if all(seed.value == best for members in seeds.rows.values() for seed in members):
         reasons.append(f"all runs have {number(best, unit)}, where rows that differ are alike")
-    return replace(answer, verdict=decided, reason="; ".join(reasons), p=p, corrected=bonferroni(p, tests))
+    corrected = bonferroni(p, tests)
+    return replace(answer, verdict=decided, reason="; ".join(reasons), needed=needed, p=p, corrected=corrected)
 
 
 def _p_texts(p: float | None, tests: int) -> list[str]:
@@ -177,16 +177,17 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
     share, other = ours[0] / ours[1], others[0] / others[1]
     decided = UNDECIDED if corrected > LEVEL or share == other else SUPPORTED if share < other else REFUTED
     reasons = [f"{counts} (Fisher's exact test)", *_p_texts(p, tests)]
+    needed = None
     # where all runs fail, no number of runs shows fewer failures
     if decided == UNDECIDED and ours[0] < ours[1]:
         more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
         least = next(more, None)
-        reasons.append(
+        needed = (
             f"with {counted(ours[0], 'failure')} of {answer.row}, so few runs show no difference: more are needed"
             if least is None
             else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
         )
-    return replace(answer, verdict=decided, reason="; ".join(reasons), p=p, corrected=corrected)
+    return replace(answer, verdict=decided, reason="; ".join(reasons), needed=needed, p=p, corrected=corrected)
 
 
 def _unlearned(table: Table, column: Column, seeds: ComparedSeeds, tests: int) -> dict[str, str]:

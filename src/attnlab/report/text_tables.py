@@ -179,10 +179,8 @@ def report_parts(report: ReportFile) -> list[Part]:
     """The parts with a content, the answers to hypotheses first."""
     success, differences, (about, by_length) = report.success, difference_tables(report), length_tables(report)
     tested = any(pair.p is not None and pair.difference is not None for pair in report.comparisons)
-    answers, lines = report.hypotheses or [], []
-    for answer in answers:
-        reasons = "; ".join(filter(None, [answer.reason, answer.declared]))
-        lines.append(f"{answer.verdict}: {answer.words} ({reasons})")
+    answers = report.hypotheses or []
+    lines = [f"{answer.verdict}: {answer.words} ({answer.explanation})" for answer in answers]
     # where one was tested, also the assumption behind the test
     lines += [NORMAL] if any(answer.p is not None and answer.low is not None for answer in answers) else []
     parts = [
