@@ -1,0 +1,217 @@
+"""Writes docs/findings.md, its pictures and the results in README.md from the archives of the claims.
+
+    python experiments/findings.py
+
+Unpacks experiments/measured/claims, makes the report of each claim in experiments/reports/claims, and fills the numbers
+of these reports into findings.md.j2 and results.md.j2. The page answers the claims in which every run has an outcome,
+and lists the others.
+"""
+
+import contextlib
+import io
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from campaign import HERE, MEASURED, REPORTS, ROOT, CampaignError, read_queue, restore
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from attnlab.config.message_text import counted, listed
+from attnlab.learn.metric_units import SHARE, number
+from attnlab.plots.style import save
+from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.cli import report_main
+from attnlab.report.figures.forest import ForestLine, forest_of_reports, numbers_of
+from attnlab.report.page.sections import verdicts
+from attnlab.report.published_numbers import published_table
+from attnlab.report.report_record import Cell, ReportFile, read_report
+from attnlab.report.statistics.differences import p_text
+from attnlab.report.text_tables import mean_and_sd
+from attnlab.run_script import exit_code_of
+
+PAGE, PICTURES, README = ROOT / "docs/findings.md", ROOT / "docs/images/findings", ROOT / "README.md"
+RESULTS = re.compile(r"(?s)(<!-- below: `python experiments/findings.py` -->\n).*?(<!-- end -->)")
+PUBLISHED = {
+    ("scan_length", "linear_l2_ortho, true"): ("park2024/table4_scan", "linear_l2_ortho", "linear", "ood"),
+    ("sort_of_clevr_background", "linear_l2_ortho, white_is_one"): (
+        "park2024/table2_sort_of_clevr",
+        "linear_l2_ortho",
+        "linear",
+        "binary",
+    ),
+}
+"""table, rows and column of the published difference, by claim and row of a hypothesis, where larger networks were
+published"""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and its report, with the texts that the templates ask for.
+
+    Numbers are in the unit of their column. A row or a column that the report lacks is an error.
+    """
+
+    name: str
+    report: ReportFile
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every run has an outcome."""
+        return all(seed.state == "finished" or seed.diverged for cell in self.report.each() for seed in cell.seeds)
+
+    @property
+    def runs(self) -> int:
+        """The runs that are finished or diverged."""
+        return (self.report.origin.runs if self.report.origin else None) or 0
+
+    @property
+    def hours(self) -> float:
+        """Hours of training on one thread."""
+        return ((self.report.origin.seconds if self.report.origin else None) or 0.0) / 3600
+
+    @property
+    def lines(self) -> list[ForestLine]:
+        """The hypotheses with their answers."""
+        return [ForestLine(answer, self.report.units[answer.column]) for answer in self.report.hypotheses or ()]
+
+    def hypotheses(self) -> str:
+        """A list of the hypotheses with verdicts, effects, corrected p-values, and what would decide them."""
+        lines = []
+        for line in self.lines:
+            answer = line.answer
+            parts = [" ".join(numbers_of(line).split())]
+            parts += [p_text(answer.corrected)] if answer.corrected is not None else []
+            parts += [f"published {number(answer.published, line.unit)}"] if answer.published is not None else []
+            parts += [answer.needed] if answer.needed else []
+            lines.append(f"* **{answer.verdict}**: {answer.words}; {'; '.join(parts)}")
+        return "\n".join(lines)
+
+    def verdict(self, row: str, than: str) -> str:
+        """The verdict of a hypothesis."""
+        answers = self.report.hypotheses or ()
+        return next(answer.verdict for answer in answers if (answer.row, answer.than) == (row, than))
+
+    def cell(self, row: str, column: str) -> Cell:
+        """The cell of a row and a column."""
+        rows = {each.name: each for each in self.report.rows}
+        cell = rows[row].cell(column)
+        if cell is None or cell.mean is None:
+            raise KeyError(f"{self.name}: {row} has no number in {column}")
+        return cell
+
+    def mean(self, row: str, column: str = "ood") -> str:
+        """The mean over seeds: `70.9`."""
+        cell = self.cell(row, column)
+        return number(cell.mean or 0.0, cell.column.unit)
+
+    def spread(self, row: str, column: str = "ood") -> str:
+        """Mean, standard deviation and number of seeds: `70.9 ± 5.4 (20)`."""
+        return mean_and_sd(self.cell(row, column)).partition(",")[0]
+
+    def at_length(self, row: str, column: str, length: str) -> str:
+        """The mean at one length, or at several, as the report names them."""
+        parts = {part.name: part.mean for part in self.cell(row, column).by_length or ()}
+        return number(parts[length], SHARE.name)
+
+    def shortcut(self, column: str) -> str:
+        """The best shortcut of a column: `45.5`."""
+        cells = [cell for cell in self.report.each() if cell.column.name == column and cell.shortcuts]
+        return number(cells[0].shortcuts[0][1], cells[0].column.unit)
+
+    def difference(self, row: str, against: str, column: str = "ood") -> str:
+        """A difference that is no hypothesis, with its interval corrected for all comparisons of the report."""
+        names = row, against, column
+        pair = next(each for each in self.report.comparisons if (each.row, each.against, each.column) == names)
+        values = [value for value in (pair.difference, pair.low, pair.high) if value is not None]
+        center, low, high = (number(value, self.report.units[column], bounds=[0.0]) for value in values)
+        return f"{center} ({low} to {high})"
+
+    def failed(self, row: str) -> str:
+        """Failed runs of a row: `2 of 6`."""
+        line = self.report.success and self.report.success.of(row)
+        if line is None:
+            raise KeyError(f"{self.name}: failures of {row} are not counted")
+        return f"{line.failed} of {line.n}"
+
+    def table(self, *columns: str, rows: Collection[str] = ()) -> str:
+        """A table of means, standard deviations and numbers of seeds, of some rows or of all."""
+        lines = [["", *columns], ["---"] * (len(columns) + 1)]
+        for row in (row for row in self.report.rows if not rows or row.name in rows):
+            cells = [row.cell(column) for column in columns]
+            lines.append([f"`{row.name}`", *(mean_and_sd(cell).partition(",")[0] if cell else "" for cell in cells)])
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def picture(self, name: str) -> str:
+        """A picture of the report, copied beside the page, with its caption."""
+        [figure] = [figure for figure in self.report.figures if figure.file == f"{name}.png"]
+        file = PICTURES / f"{self.name}_{figure.file}"
+        shutil.copyfile(REPORTS / self.name / figure.file, file)
+        return f"![{figure.caption}]({file.relative_to(PAGE.parent)})"
+
+
+def forest(claims: Iterable[Claim]) -> str:
+    """The forest plot of all hypotheses, beside the page, with its caption."""
+    figure, caption = forest_of_reports([(claim.report.title, claim.lines) for claim in claims])
+    file = save(figure, PICTURES / "hypotheses.png", caption)
+    return f"![{caption}]({file.relative_to(PAGE.parent)})"
+
+
+def answered_claims() -> list[Claim]:
+    """The claims in which every run has an outcome, in the order of the queue, with reports made anew.
+
+    Raises:
+        CampaignError: a report cannot be made.
+    """
+    claims = []
+    for name in read_queue():
+        if not any((MEASURED / name).glob("seed*.tar.xz")):
+            continue
+        printed, out = io.StringIO(), REPORTS / name
+        with contextlib.redirect_stdout(printed):
+            code = report_main([f"experiment=claims/{name}", f"out={out}"])
+        if code:
+            raise CampaignError(f"the report of {name} ended with exit code {code}\n{printed.getvalue()}")
+        report = read_report(out / "report.json")
+        answers = [with_published(name, answer) for answer in report.hypotheses or ()]
+        claims.append(Claim(name, replace(report, hypotheses=answers)))
+    return [claim for claim in claims if claim.is_complete]
+
+
+def with_published(claim: str, answer: HypothesisAnswer) -> HypothesisAnswer:
+    """An answer with the published difference, where a table has one."""
+    if answer.difference is None or (claim, answer.row) not in PUBLISHED:
+        return answer
+    table, row, than, column = PUBLISHED[claim, answer.row]
+    first, second = (published_table(table).cells[name, column].value for name in (row, than))
+    if first is None or second is None:
+        raise KeyError(f"{table}: no number of {row} or {than} in {column}")
+    return replace(answer, published=first - second)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Command line; returns the exit code."""
+    if argv:
+        print(__doc__)
+        return 0 if argv[0] in ("-h", "--help") else 2
+    restore()
+    claims = {claim.name: claim for claim in answered_claims()}
+    unfinished = [f"`{name}`" for name in read_queue() if name not in claims]
+    counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
+    in_words = listed([f"{count} {verdict}" for verdict, count in counts.items()])
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for file in PICTURES.glob("*.png"):
+        file.unlink()
+    templates = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True)
+    templates.globals |= {"claims": claims, "forest": forest, "verdicts": in_words}
+    templates.globals |= {"unfinished": listed(unfinished, most=len(unfinished))}
+    PAGE.write_text(templates.get_template("findings.md.j2").render() + "\n")
+    results = templates.get_template("results.md.j2").render()
+    README.write_text(RESULTS.sub(lambda part: f"{part[1]}{results}\n{part[2]}", README.read_text()))
+    print(f"{PAGE.relative_to(ROOT)}: {counted(len(claims), 'claim')}, {in_words}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code_of(main, sys.argv[1:]))
