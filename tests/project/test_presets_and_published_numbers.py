@@ -158,7 +158,7 @@ def measured_metrics(task: str) -> set[str]:
 def metric_exists(metric: str, task: str) -> bool:
     """Whether a run of the task has it: tested, validated, a column of metrics.csv, or what every run has."""
     logged = re.fullmatch(r"(relative_sd|max)\(train/(loss|ortho|gradient_norm|lr)\)", metric)
-    of_attentions = re.fullmatch(r"val/layer_\d+/(key_norm|value_cosine)", metric)
+    of_attentions = re.fullmatch(r"val/((en|de)coder/)?layer_\d+/(cross/)?(key_norm|value_cosine)", metric)
     if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
         return True
     names = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)
@@ -231,6 +231,8 @@ def check_figures(name: str) -> None:
             case "curve":
                 assert figure["x"] in report.get("rows", ["model"])
                 assert len({value_at(name, point, figure["x"]) for point in points(name)}) > 1
+            case "scatter":
+                assert {figure["x"], figure.get("metric", figure["x"])} <= columns(name).keys()
             case "by_length":
                 task = first_job(name).raw["task"]["name"]
                 assert metric_exists(f"{figure['subset']}/{figure['metric']}", task)

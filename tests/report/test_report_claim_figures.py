@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -260,6 +261,26 @@ def test_every_run_is_a_dot_of_iid_over_ood(
     assert (axis.get_xlim()[0] > 80, axis.get_ylim()[1] < 20) == (True, True), "the scale is around the numbers"
     many = make(rows | {"row 6": accuracies(0.3)})
     assert [axis.get_title() for axis in drawn(many, "iid_ood")[0].axes if axis.get_visible()][-1] == "row 6"
+
+
+def test_a_column_is_drawn_over_another_one_with_its_rank_correlation(
+    make: Callable[..., Table], drawn: Callable[..., tuple[Figure, str]]
+) -> None:
+    """The interval by hand: tanh(atanh(r) -+ 1.96 sqrt((1 + r^2 / 2) / (n - 3))) of r = -1 + 12 / 990."""
+    falling = [(0.1 * seed, 1 - 0.1 * seed, 0.0) for seed in range(10)]
+    falling[4], falling[5] = (0.4, 0.5, 0.0), (0.5, 0.6, 0.0)
+    table = make({"linear": [*falling, "diverged"], "mine": [(0.5, 0.5, 0.5)] * 10, "few": accuracies(0.4, 0.5)})
+    figure, caption = drawn(table, "scatter", x="iid")
+    [axis] = figure.axes
+    dots = {line.get_label(): line.get_xydata() for line in axis.get_lines() if line.get_linestyle() == "None"}
+    r = -1 + 12 / 990
+    center, reach = math.atanh(r), 1.96 * math.sqrt((1 + r**2 / 2) / 7)
+    low, high = math.tanh(center - reach), math.tanh(center + reach)
+    assert [*dots] == [f"linear: {r:.2f} ({low:.3f} to {high:.2f})", "mine: equal numbers", "few"]
+    assert [len(numbers) for numbers in dots.values()] == [10, 10, 2]
+    assert "ood over iid" in caption and "Spearman" in caption and "linear 1 of 11" in caption
+    with pytest.raises(TableError, match="metric=key_norm: no such column; columns: iid, ood"):
+        drawn(table, "scatter", x="key_norm")
 
 
 def test_accuracy_is_drawn_over_the_size_of_the_state(

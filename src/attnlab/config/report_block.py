@@ -83,21 +83,21 @@ class Success:
 class Picture:
     """A figure of a report."""
 
-    kind: Literal[TableFigure, "curve", "diagnosis"]
+    kind: Literal[TableFigure, "curve", "scatter", "diagnosis"]
     """bars: rows by columns, seeds as dots; curve: columns over a swept key; by_length: accuracy by length, a panel for
     each row, with the oracle rule (`<metric>_oracle_end`) dashed; training: a logged metric over steps;
     time_to_success: share of the runs that have reached the threshold of `success`, over steps; forest: hypotheses with
-    intervals and verdicts; pairs: lines between paired seeds of two rows; iid_ood: a dot for each run; errors: outputs
-    with a wrong end only and with wrong content; state_size: columns over the numbers kept in decoding; diagnosis:
-    statistics of the attentions of finished runs"""
+    intervals and verdicts; pairs: lines between paired seeds of two rows; iid_ood: a dot for each run; scatter: a dot
+    for each run, one column over another; errors: outputs with a wrong end only and with wrong content; state_size:
+    columns over the numbers kept in decoding; diagnosis: statistics of the attentions of finished runs"""
     x: str | None = None
-    """curve: the key, one of the rows"""
+    """curve: the key, one of the rows; scatter: the column at the horizontal axis"""
     subset: str | None = None
     """by_length: such as test/ood; null = the subset of the last column with lengths"""
     metric: str | None = None
     """by_length: such as sequence_accuracy; training: such as val/accuracy, null = train/loss; diagnosis: the column
-    that ranks the seeds, null = the first; pairs, iid_ood: the column, null = the columns of
-    the hypotheses, else the last one"""
+    that ranks the seeds, null = the first; pairs, iid_ood, scatter: the column, null = the columns of the
+    hypotheses (pairs), else the last one"""
     quantity: Quantity | None = None
     """diagnosis: the quantity to draw, for the best and the worst seed of each row"""
 

@@ -10,8 +10,9 @@ from attnlab.plots.style import save
 from attnlab.report.figures.bars import bars, errors
 from attnlab.report.figures.by_state_size import by_state_size
 from attnlab.report.figures.forest import forest
-from attnlab.report.figures.lines_and_dots import by_length, curve, iid_ood, pairs, time_to_success, training
+from attnlab.report.figures.lines_and_dots import by_length, curve, pairs, time_to_success, training
 from attnlab.report.figures.row_pictures import Drawn
+from attnlab.report.figures.scatter import iid_ood, scatter
 from attnlab.report.report_record import ReportError, read_report
 from attnlab.report.table_types import Table, TableError
 
@@ -24,6 +25,7 @@ KINDS: Mapping[str, Callable[[Table, Picture], Drawn]] = {
     "forest": lambda table, _: forest(table),
     "pairs": lambda table, picture: pairs(table, picture.metric),
     "iid_ood": lambda table, picture: iid_ood(table, picture.metric),
+    "scatter": lambda table, picture: scatter(table, picture.x or "", picture.metric),
     "errors": lambda table, _: errors(table),
     "state_size": lambda table, _: by_state_size(table),
 }

@@ -1,4 +1,4 @@
-"""Figures of lines and dots: metrics over a swept key, over lengths, while training, over seeds, over subsets."""
+"""Figures of lines and dots: metrics over a swept key, over lengths, while training, over seeds."""
 
 import itertools
 import statistics
@@ -17,7 +17,6 @@ from attnlab.plots.style import (
     COLOURS,
     EDGE,
     LINES,
-    PALE,
     STRONG,
     beside,
     empty_panel,
@@ -54,11 +53,6 @@ ORACLE = "_oracle_end"
 """ends the name of an accuracy whose outputs end where the target does"""
 APART = 1.4
 """percent between the lines of one panel, which would hide each other where equally many runs have succeeded"""
-IID = "iid"
-SMALLEST, STEP = 4.0, 2.5
-"""size of the rings of the first row in points, and how much larger the rings of each further row are"""
-LEAST_LINE = 0.1
-"""share of the shorter axis on which the line of equal numbers is seen"""
 MOST_PAIRS = 60
 """panels of a picture"""
 LETTERS = {1: 40, 2: 18, 3: 9}
@@ -246,59 +240,6 @@ def _draw_times(axis: Axes, times: Times, end: float, shift: float, look: dict[s
     if ends:
         tick = {"marker": "|", "linestyle": "", "markersize": 11, "markeredgewidth": 1.4, "label": None}
         axis.plot(*zip(*ends, strict=True), **look | tick)
-
-
-def iid_ood(table: Table, metric: str | None) -> Drawn:
-    """A dot for each run, out of distribution over in distribution: all rows in one panel, or each in a panel of its
-    own before the others in grey."""
-    points_of = {column.name: points for column in table.columns if (points := _iid_and_ood(table, column))}
-    if not points_of:
-        raise TableError("no column of test/ood (or another test subset) has runs with the same metric of test/iid")
-    column = shown_column(metric, [column for column in table.columns if column.name in points_of])
-    rows = points_of[column.name]
-    together = len(rows) <= LINES_TOGETHER
-    name = column.metric.split("/", 2)[2]
-    xs, ys = zip(*(point for points in rows.values() for point in points), strict=True)
-    (left, right), (low, high) = limits(xs, column), limits(ys, column)
-    has_line = min(right, high) - max(left, low) > LEAST_LINE * min(right - left, high - low)
-    what = "ring, each row's of another size" if together else "dot"
-    note = f"{what}: {name} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
-    note += "" if together else f"; grey: the other rows{interest(table)}"
-    figure, lowest, lines = line_panels(table, {row: row for row in rows}, note, (3.4, 2.0))
-    for axis in {line.axis: None for line in lines}:
-        if has_line:
-            axis.axline((0, 0), slope=1, color=EDGE, linewidth=0.8, linestyle=LINES[0], zorder=1)
-        axis.set(xlim=(left, right), ylim=(low, high))
-    for row, axis, at, look in lines:
-        marks = look | {"linestyle": "", "marker": "o", "zorder": 4 - at / LINES_TOGETHER}
-        if together:
-            # rings, small ones in front: the runs of all rows at one place stay visible
-            marks |= {"markersize": SMALLEST + STEP * at, "markerfacecolor": "none", "markeredgewidth": 1.0}
-        else:
-            others = [point for other, points in rows.items() if other != row for point in points]
-            axis.plot(*zip(*others, strict=True), "o", markersize=4, color=PALE)
-            marks |= {"markersize": 5, "markerfacecolor": look["color"], "markeredgecolor": "white"}
-            marks |= {"markeredgewidth": 0.5}
-        axis.plot(*zip(*rows[row], strict=True), **marks)
-    for axis in lowest:
-        axis.set_xlabel(label(f"{column.metric.partition('/')[0]}/{IID}", column.unit))
-    label_panels(figure, label(column.metric.removesuffix(f"/{name}"), column.unit))
-    legend_below(figure, note, handles=None if together else ())
-    return figure, f"out of distribution over in distribution; {note}"
-
-
-def _iid_and_ood(table: Table, column: Column) -> dict[str, list[tuple[float, float]]]:
-    """By row, for each run that has both: its metric of test/iid, and the one of another test subset in a column."""
-    split, _, rest = column.metric.partition("/")
-    subset, _, name = rest.partition("/")
-    rows: dict[str, list[tuple[float, float]]] = {}
-    if not split.startswith("test") or subset == IID or not name or column.of:
-        return rows
-    for cell in table.each(column):
-        runs = [(table.by_folder[str(seed.folder)].value(f"{split}/{IID}/{name}"), seed.value) for seed in cell.seeds]
-        if points := [(x, y) for x, y in runs if x is not None and y is not None]:
-            rows[cell.row] = points
-    return rows
 
 
 class Pair(NamedTuple):
