@@ -19,7 +19,7 @@ from campaign import HERE, MEASURED, REPORTS, ROOT, CampaignError, read_queue, r
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.config.message_text import counted, listed
-from attnlab.learn.metric_units import SHARE, number
+from attnlab.learn.metric_units import SHARE, lower_is_better, number
 from attnlab.plots.style import save
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.cli import report_main
@@ -27,23 +27,17 @@ from attnlab.report.figures.forest import ForestLine, forest_of_reports, numbers
 from attnlab.report.page.sections import verdicts
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_record import Cell, ReportFile, read_report
-from attnlab.report.statistics.differences import p_text
+from attnlab.report.statistics.data_seeds import paired_on_data
+from attnlab.report.statistics.differences import LEVEL, UNDECIDED, p_text
 from attnlab.report.text_tables import mean_and_sd
 from attnlab.run_script import exit_code_of
 
 PAGE, PICTURES, README = ROOT / "docs/findings.md", ROOT / "docs/images/findings", ROOT / "README.md"
 RESULTS = re.compile(r"(?s)(<!-- below: `python experiments/findings.py` -->\n).*?(<!-- end -->)")
 PUBLISHED = {
-    ("scan_length", "linear_l2_ortho, true"): ("park2024/table4_scan", "linear_l2_ortho", "linear", "ood"),
-    ("sort_of_clevr_background", "linear_l2_ortho, white_is_one"): (
-        "park2024/table2_sort_of_clevr",
-        "linear_l2_ortho",
-        "linear",
-        "binary",
-    ),
+    ("sort_of_clevr_background", "binary"): "park2024/table2_sort_of_clevr",
 }
-"""table, rows and column of the published difference, by claim and row of a hypothesis, where larger networks were
-published"""
+"""tables of larger networks that were published, by claim and column of hypotheses on the same models and metric"""
 
 
 @dataclass(frozen=True)
@@ -82,9 +76,9 @@ class Claim:
         for line in self.lines:
             answer = line.answer
             parts = [" ".join(numbers_of(line).split())]
-            parts += [p_text(answer.corrected)] if answer.corrected is not None else []
+            parts += [f"corrected {p_text(answer.corrected)}"] if answer.corrected is not None else []
             parts += [f"published {number(answer.published, line.unit)}"] if answer.published is not None else []
-            parts += [answer.needed] if answer.needed else []
+            parts += filter(None, [answer.fragility, answer.needed])
             lines.append(f"* **{answer.verdict}**: {answer.words}; {'; '.join(parts)}")
         return "\n".join(lines)
 
@@ -121,12 +115,23 @@ class Claim:
         return number(cells[0].shortcuts[0][1], cells[0].column.unit)
 
     def difference(self, row: str, against: str, column: str = "ood") -> str:
-        """A difference that is no hypothesis, with its interval corrected for all comparisons of the report."""
-        names = row, against, column
-        pair = next(each for each in self.report.comparisons if (each.row, each.against, each.column) == names)
-        values = [value for value in (pair.difference, pair.low, pair.high) if value is not None]
-        center, low, high = (number(value, self.report.units[column], bounds=[0.0]) for value in values)
+        """A difference that is no hypothesis, with an interval corrected for as many tests as the report makes."""
+        cells, tests = [self.cell(name, column) for name in (row, against)], len(self.report.comparisons)
+        pair = paired_on_data(cells[0].seeds, cells[1].seeds, cells[0].column.metric, tests)
+        if pair is None or pair.mean is None or pair.low is None or pair.high is None:
+            raise KeyError(f"{self.name}: {row} and {against} have no interval in {column}")
+        center, low, high = (
+            number(value, cells[0].column.unit, bounds=[0.0]) for value in (pair.mean, pair.low, pair.high)
+        )
         return f"{center} ({low} to {high})"
+
+    def better(self, row: str, against: str, column: str = "ood") -> str:
+        """The seeds in which a row is better: `13 of 20 seeds`."""
+        ours, theirs = (self.cell(name, column).values for name in (row, against))
+        sign = -1 if lower_is_better(self.cell(row, column).column.metric) else 1
+        common = [seed for seed in ours if seed in theirs]
+        ahead = sum(sign * (ours[seed] - theirs[seed]) > 0 for seed in common)
+        return f"{ahead} of {len(common)} seeds"
 
     def failed(self, row: str) -> str:
         """Failed runs of a row: `2 of 6`."""
@@ -179,15 +184,32 @@ def answered_claims() -> list[Claim]:
     return [claim for claim in claims if claim.is_complete]
 
 
+def published(table: str, row: str, column: str) -> float:
+    """A number of experiments/published, by `<file>/<table>`."""
+    value = published_table(table).cells[row, column].value
+    if value is None:
+        raise KeyError(f"{table}: no number of {row} in {column}")
+    return value
+
+
 def with_published(claim: str, answer: HypothesisAnswer) -> HypothesisAnswer:
     """An answer with the published difference, where a table has one."""
-    if answer.difference is None or (claim, answer.row) not in PUBLISHED:
+    table = PUBLISHED.get((claim, answer.column))
+    if table is None or answer.difference is None:
         return answer
-    table, row, than, column = PUBLISHED[claim, answer.row]
-    first, second = (published_table(table).cells[name, column].value for name in (row, than))
-    if first is None or second is None:
-        raise KeyError(f"{table}: no number of {row} or {than} in {column}")
-    return replace(answer, published=first - second)
+    # the names of models are the first words of rows
+    ours, theirs = (published(table, row.partition(",")[0], answer.column) for row in (answer.row, answer.than))
+    return replace(answer, published=ours - theirs)
+
+
+def lost_together(claims: Collection[Claim]) -> list[str]:
+    """The supported and refuted hypotheses with p above 0.05 if corrected for the hypotheses of all claims."""
+    lines = [(claim, line) for claim in claims for line in claim.lines]
+    return [
+        f"{line.name} (`{claim.name}`)"
+        for claim, line in lines
+        if line.answer.verdict != UNDECIDED and line.answer.p is not None and line.answer.p * len(lines) > LEVEL
+    ]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -205,6 +227,7 @@ def main(argv: Sequence[str]) -> int:
         file.unlink()
     templates = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True)
     templates.globals |= {"claims": claims, "forest": forest, "verdicts": in_words}
+    templates.globals |= {"published": published, "lost_together": lost_together(claims.values())}
     templates.globals |= {"unfinished": listed(unfinished, most=len(unfinished))}
     PAGE.write_text(templates.get_template("findings.md.j2").render() + "\n")
     results = templates.get_template("results.md.j2").render()

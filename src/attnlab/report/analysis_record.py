@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from attnlab.config.message_text import listed
 from attnlab.config.validation.type_check import Integral, Real, Record
 
 DIVERGED = "NonFiniteLoss:"
@@ -119,6 +120,7 @@ class HypothesisAnswer(Record):
     verdict:  supported, refuted or undecided (`report.hypothesis_answers`); older files have other words.
     reason:   the numbers behind the verdict.
     needed:   what would decide it, of an undecided one; None where nothing is known of it.
+    influential: seeds without one of which a verdict by an interval would be another.
     declared: whether the runs were begun under this hypothesis, in words.
     claimed: ends of the claimed differences, None = no end; None for failures, and in older files.
     published: difference of the published numbers of both rows; None where a row has none.
@@ -132,6 +134,7 @@ class HypothesisAnswer(Record):
     verdict: str
     reason: str
     needed: str | None = None
+    influential: list[Integral | str] = field(default_factory=list)
     claim: str = ""
     declared: str = ""
     claimed: tuple[Real | None, Real | None] | None = None
@@ -150,8 +153,16 @@ class HypothesisAnswer(Record):
 
     @property
     def explanation(self) -> str:
-        """The numbers, what would decide it, and its declaration."""
-        return "; ".join(filter(None, [self.reason, self.needed, self.declared]))
+        """The numbers, how far they rest on single seeds, what would decide it, and its declaration."""
+        return "; ".join(filter(None, [self.reason, self.fragility, self.needed, self.declared]))
+
+    @property
+    def fragility(self) -> str:
+        """That the verdict is another without one of some seeds; empty if no single seed carries it."""
+        if not self.influential:
+            return ""
+        which = "without seed" if len(self.influential) == 1 else f"without any one of {len(self.influential)} seeds:"
+        return f"not {self.verdict} {which} {listed(map(str, self.influential))}"
 
     @property
     def words(self) -> str:

@@ -6,7 +6,7 @@ outcome (a number, or that it diverged) of every declared seed in both rows: a c
 differences where there are none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -27,8 +27,10 @@ from attnlab.report.statistics.differences import (
     REFUTED,
     SUPPORTED,
     UNDECIDED,
+    ClaimedRange,
     bonferroni,
     claimed_range,
+    influential_seeds,
     interval,
     mean,
     p_text,
@@ -90,7 +92,8 @@ def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
     if table.report.best_over and table.report.chosen_by is None:
         barred.append(f"values of {listed(table.report.best_over)} are chosen by the tested numbers")
     if barred:
-        answer = replace(answer, verdict=UNDECIDED, reason=f"{'; '.join(barred)}: no verdict; {answer.reason}")
+        reason = f"{'; '.join(barred)}: no verdict; {answer.reason}"
+        answer = replace(answer, verdict=UNDECIDED, reason=reason, influential=[])
     chosen = [f"{row} has {cell.chosen}" for row, cell in cells.items() if cell and cell.chosen]
     counts = [f"{row.row} {row.started}/{row.diverged}/{row.used}" for row in seeds.runs]
     # a seed of a mean of columns has several runs
@@ -137,25 +140,33 @@ def _of_difference(
     reasons = [answer.reason, *_p_texts(p, tests)]
     needed = undecided_text(pair, claim, claimed, unit) if decided == UNDECIDED else None
     unlearned = _unlearned(table, column, seeds, tests)
-    # rows that have learned nothing are equal, so a verdict that rests on equality says nothing about them
-    row_unlearned, other_unlearned = (row in unlearned for row in (claim.row, claim.other))
-    if decided == REFUTED:
-        of_unlearned = row_unlearned and other_unlearned
-    elif claim.not_worse_by is None:
-        of_unlearned = row_unlearned or other_unlearned
-    else:
-        # "not worse" may be claimed against a row that has learned nothing
-        of_unlearned = row_unlearned
-    rests_on_equality = decided != UNDECIDED and (decided == SUPPORTED) == claimed.holds(0.0)
-    says_nothing = rests_on_equality and of_unlearned
+    says_nothing = _is_of_unlearned(decided, claim, claimed, unlearned)
     if says_nothing or len(unlearned) == len(seeds.rows):
         reasons.append("; ".join(unlearned.values()) + (": no verdict" if says_nothing else ""))
         decided = UNDECIDED if says_nothing else decided
     best = unit_of(column.metric).best
     if all(seed.value == best for members in seeds.rows.values() for seed in members):
         reasons.append(f"all runs have {number(best, unit)}, where rows that differ are alike")
-    corrected = bonferroni(p, tests)
-    return replace(answer, verdict=decided, reason="; ".join(reasons), needed=needed, p=p, corrected=corrected)
+    return replace(
+        answer,
+        verdict=decided,
+        reason="; ".join(reasons),
+        needed=needed,
+        influential=[] if decided == UNDECIDED else [*influential_seeds(pair, claimed)],
+        p=p,
+        corrected=bonferroni(p, tests),
+    )
+
+
+def _is_of_unlearned(decided: str, claim: Hypothesis, claimed: ClaimedRange, unlearned: Collection[str]) -> bool:
+    """Whether a verdict rests on the equality of rows that have learned nothing: these are equal, whatever they are."""
+    if decided == UNDECIDED or (decided == SUPPORTED) != claimed.holds(0.0):
+        return False
+    row, other = (name in unlearned for name in (claim.row, claim.other))
+    if decided == REFUTED:
+        return row and other
+    # "not worse" may be claimed against a row that has learned nothing
+    return row or (other and claim.not_worse_by is None)
 
 
 def _p_texts(p: float | None, tests: int) -> list[str]:
@@ -183,7 +194,7 @@ def _of_failures(answer: HypothesisAnswer, table: Table, seeds: ComparedSeeds, t
         more = (count for count in range(ours[0], others[1] + 1) if fisher(ours, (count, others[1])) * tests <= LEVEL)
         least = next(more, None)
         needed = (
-            f"with {counted(ours[0], 'failure')} of {answer.row}, so few runs show no difference: more are needed"
+            f"with {counted(ours[0], 'failure')} of {answer.row}, so few runs cannot show a difference: more are needed"
             if least is None
             else f"so many runs show a difference from {counted(least, 'failure')} of {answer.than} on"
         )

@@ -305,6 +305,19 @@ def verdict(pair: PairedDifference, claimed: ClaimedRange) -> str:
     return SUPPORTED if inside else REFUTED if outside else UNDECIDED
 
 
+def influential_seeds(pair: PairedDifference, claimed: ClaimedRange) -> list[int]:
+    """The seeds without one of which a verdict would be another; empty with fewer than six, and for ranks."""
+    if pair.ranks is not None or len(pair.by_seed) <= FEWEST:
+        return []
+    rest = {
+        left_out: {seed: pair.by_seed[seed] for seed in pair.by_seed if seed != left_out} for left_out in pair.by_seed
+    }
+    without = {
+        seed: paired(others, dict.fromkeys(others, 0.0), pair.tests, pair.units) for seed, others in rest.items()
+    }
+    return [seed for seed, other in without.items() if other and verdict(other, claimed) != verdict(pair, claimed)]
+
+
 def _diverged_outside(pair: PairedDifference, claimed: ClaimedRange) -> bool:
     """Whether runs diverged of rows that are claimed to be equal or hardly worse: no margin is as large."""
     if pair.ranks is None or not claimed.holds(0.0):
@@ -336,7 +349,7 @@ def undecided_text(pair: PairedDifference, claim: Hypothesis, claimed: ClaimedRa
     if pair.ranks is not None:
         share = smallest_share(len(pair.ranks.ours), len(pair.ranks.theirs), LEVEL / pair.tests)
         if share is None:
-            return "so few runs show no difference by ranks: more seeds are needed"
+            return "so few runs cannot show a difference by ranks: more seeds are needed"
         return f"with so many runs a verdict needs a row that is better in {math.ceil(100 * share)} % of the pairs"
     # equivalence needs both ends
     power = (1 + POWER) / 2 if claim.within is not None else POWER
