@@ -9,26 +9,28 @@ and lists the others.
 
 import contextlib
 import io
+import json
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from campaign import HERE, MEASURED, REPORTS, ROOT, CampaignError, read_queue, restore
+from campaign import HERE, MEASURED, REPORTS, ROOT, RUNS, CampaignError, read_queue, restore
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnlab.config.message_text import counted, listed
-from attnlab.learn.metric_units import SHARE, lower_is_better, number
+from attnlab.learn.metric_units import SHARE, lower_is_better, number, scaled, unit_of
 from attnlab.plots.style import save
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.cli import report_main
 from attnlab.report.figures.forest import ForestLine, forest_of_reports, numbers_of
 from attnlab.report.page.sections import verdicts
 from attnlab.report.published_numbers import published_table
-from attnlab.report.report_record import Cell, ReportFile, read_report
+from attnlab.report.report_record import Cell, Origin, ReportFile, read_report
 from attnlab.report.statistics.data_seeds import paired_on_data
-from attnlab.report.statistics.differences import LEVEL, UNDECIDED, p_text
+from attnlab.report.statistics.differences import LEVEL, UNDECIDED, mean, p_text
 from attnlab.report.text_tables import mean_and_sd
 from attnlab.run_script import exit_code_of
 
@@ -58,17 +60,24 @@ class Claim:
     @property
     def runs(self) -> int:
         """The runs that are finished or diverged."""
-        return (self.report.origin.runs if self.report.origin else None) or 0
+        return (self.report.origin or Origin()).runs or 0
 
     @property
     def hours(self) -> float:
         """Hours of training on one thread."""
-        return ((self.report.origin.seconds if self.report.origin else None) or 0.0) / 3600
+        return ((self.report.origin or Origin()).seconds or 0.0) / 3600
 
     @property
     def lines(self) -> list[ForestLine]:
         """The hypotheses with their answers."""
         return [ForestLine(answer, self.report.units[answer.column]) for answer in self.report.hypotheses or ()]
+
+    @property
+    def origin(self) -> list[str]:
+        """Name, commit of the runs, their number, hours on one thread, processors."""
+        origin = self.report.origin or Origin()
+        processors = dict.fromkeys(hardware.partition(",")[0] for hardware in origin.hardware)
+        return [f"`{self.name}`", listed(origin.commits), f"{self.runs:,}", f"{self.hours:.1f}", listed(processors)]
 
     def hypotheses(self) -> str:
         """A list of the hypotheses with verdicts, effects, corrected p-values, and what would decide them."""
@@ -99,6 +108,12 @@ class Claim:
         """The mean over seeds: `70.9`."""
         cell = self.cell(row, column)
         return number(cell.mean or 0.0, cell.column.unit)
+
+    def of_runs(self, row: str, column: str, metric: str) -> str:
+        """The mean of another metric over the runs of a cell: `99.2`."""
+        folders = [RUNS / self.name / str(seed.folder) for seed in self.cell(row, column).seeds]
+        values = [json.loads((folder / "result.json").read_text())["metrics"][metric] for folder in folders]
+        return number(mean([scaled(metric, value) for value in values]), unit_of(metric).name)
 
     def spread(self, row: str, column: str = "ood") -> str:
         """Mean, standard deviation and number of seeds: `70.9 ± 5.4 (20)`."""
@@ -142,11 +157,11 @@ class Claim:
 
     def table(self, *columns: str, rows: Collection[str] = ()) -> str:
         """A table of means, standard deviations and numbers of seeds, of some rows or of all."""
-        lines = [["", *columns], ["---"] * (len(columns) + 1)]
+        lines = []
         for row in (row for row in self.report.rows if not rows or row.name in rows):
             cells = [row.cell(column) for column in columns]
             lines.append([f"`{row.name}`", *(mean_and_sd(cell).partition(",")[0] if cell else "" for cell in cells)])
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return table(["", *columns], lines)
 
     def picture(self, name: str) -> str:
         """A picture of the report, copied beside the page, with its caption."""
@@ -154,6 +169,11 @@ class Claim:
         file = PICTURES / f"{self.name}_{figure.file}"
         shutil.copyfile(REPORTS / self.name / figure.file, file)
         return f"![{figure.caption}]({file.relative_to(PAGE.parent)})"
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table in markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *lines))
 
 
 def forest(claims: Iterable[Claim]) -> str:
@@ -212,6 +232,25 @@ def lost_together(claims: Collection[Claim]) -> list[str]:
     ]
 
 
+def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
+    """What the templates can name."""
+    unfinished = [f"`{name}`" for name in read_queue() if name not in claims]
+    counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
+    origins = [claim.report.origin or Origin() for claim in claims.values()]
+    versions = dict.fromkeys(f"{name} {version}" for origin in origins for name, version in origin.versions.items())
+    heads = ["claim", "commit", "runs", "hours", "processor"]
+    return {
+        "claims": claims,
+        "unfinished": listed(unfinished, most=len(unfinished)),
+        "verdicts": listed([f"{count} {verdict}" for verdict, count in counts.items()]),
+        "lost_together": lost_together(claims.values()),
+        "origins": table(heads, [claim.origin for claim in claims.values()]),
+        "versions": listed(versions),
+        "forest": forest,
+        "published": published,
+    }
+
+
 def main(argv: Sequence[str]) -> int:
     """Command line; returns the exit code."""
     if argv:
@@ -219,20 +258,15 @@ def main(argv: Sequence[str]) -> int:
         return 0 if argv[0] in ("-h", "--help") else 2
     restore()
     claims = {claim.name: claim for claim in answered_claims()}
-    unfinished = [f"`{name}`" for name in read_queue() if name not in claims]
-    counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
-    in_words = listed([f"{count} {verdict}" for verdict, count in counts.items()])
     PICTURES.mkdir(parents=True, exist_ok=True)
     for file in PICTURES.glob("*.png"):
         file.unlink()
     templates = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True)
-    templates.globals |= {"claims": claims, "forest": forest, "verdicts": in_words}
-    templates.globals |= {"published": published, "lost_together": lost_together(claims.values())}
-    templates.globals |= {"unfinished": listed(unfinished, most=len(unfinished))}
+    templates.globals |= names(claims)
     PAGE.write_text(templates.get_template("findings.md.j2").render() + "\n")
     results = templates.get_template("results.md.j2").render()
     README.write_text(RESULTS.sub(lambda part: f"{part[1]}{results}\n{part[2]}", README.read_text()))
-    print(f"{PAGE.relative_to(ROOT)}: {counted(len(claims), 'claim')}, {in_words}")
+    print(f"{PAGE.relative_to(ROOT)}: {counted(len(claims), 'claim')}, {templates.globals['verdicts']}")
     return 0
 
 

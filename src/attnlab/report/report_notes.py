@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from attnlab.config.message_text import counted, listed
+from attnlab.config.run_identity import task_and_split
 from attnlab.config.validation.report_names import setting
 from attnlab.report.build_table import choice_sentences
 from attnlab.report.declared_seeds import left_out
@@ -63,9 +64,13 @@ def notes(table: Table) -> list[str]:
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
     if commits - {None}:
         lines.append(f"made by commit {', '.join(made.commits)}{since}")
-    abouts = Counter(about for run in runs if (about := str(run.result.get("data", {}).get("about") or "")))
-    for about, count in abouts.items():
-        lines.append(f"computed on{'' if count == len(runs) else f' ({count} of {len(runs)} runs)'}: {about}")
+    abouts = grouped((run, str(run.result.get("data", {}).get("about") or "")) for run in runs)
+    abouts.pop("", None)
+    tasks = {about: dict.fromkeys(task_and_split(run.config) for run in alike) for about, alike in abouts.items()}
+    several = len(set().union(*tasks.values())) > 1
+    for about, alike in abouts.items():
+        part = f"{len(alike)} of {len(runs)} runs{f': {listed(tasks[about], 6)}' if several else ''}"
+        lines.append(f"computed on{'' if len(alike) == len(runs) else f' ({part})'}: {about}")
     pixels = _distinct(setting("task.pixels", run.config) for run in runs)
     lines += [f"pictures: task.pixels={', '.join(pixels)}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
