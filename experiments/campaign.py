@@ -9,7 +9,8 @@ A claim is declared at a commit, the present one unless --commit names another. 
 that commit, below experiments/.campaign, by `train.py experiment=claims/<claim>`: one thread a run, as many runs as
 cores, lowest priority, seed by seed. `start` after a pause or a kill goes on from the last checkpoints. Once all runs
 of a seed have an outcome, their folders without weights are written to
-experiments/measured/claims/<claim>/seed<k>.tar.xz, and the report to experiments/reports/claims/<claim>.
+experiments/measured/claims/<claim>/seed<k>.tar.xz, and the report to experiments/reports/claims/<claim>. `pause` writes
+the ended runs of other seeds to seed<k>_unfinished.tar.xz, which the archive of the whole seed replaces.
 
 A preset cannot change after its first run: a corrected one needs a new name.
 """
@@ -48,6 +49,8 @@ FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
 """files of a run folder that an archive holds"""
 LONGEST_STOP = 1800
 """seconds that the present steps of all runs may take, with their checkpoints, after a stop signal"""
+UNFINISHED = "_unfinished"
+"""in the name of an archive that has not all runs of its seed"""
 MOST_FAILURES = 2
 """failed runs of a claim after which its other runs wait for the next `start`"""
 
@@ -448,20 +451,44 @@ def replace(path: Path, content: bytes) -> None:
 def archive_seeds(members: Sequence[Cell], lock: TextIO) -> list[subprocess.Popen[bytes]]:
     """Write the archive of every seed that is complete and has none; starts the reports of these claims, and of those
     that have none here."""
-    by_seed: dict[tuple[str, str, int], list[Cell]] = {}
-    for cell in members:
-        by_seed.setdefault((cell.claim, cell.commit, cell.seed), []).append(cell)
     changed = {}
-    for (claim, commit, seed), of_seed in by_seed.items():
-        archive = MEASURED / claim / f"seed{seed}.tar.xz"
+    for (claim, commit, seed), of_seed in by_seed(members).items():
+        archive = archive_of(claim, seed)
         if not archive.exists() and all(cell.outcome() for cell in of_seed):
-            archive.parent.mkdir(parents=True, exist_ok=True)
-            replace(archive, packed(sorted(cell.folder for cell in of_seed)))
-            log(f"written: {archive.relative_to(ROOT)}, {archive.stat().st_size:,} bytes")
+            write_archive(archive, of_seed)
+            archive_of(claim, seed, UNFINISHED).unlink(missing_ok=True)
             changed[claim] = commit
         elif archive.exists() and not (REPORTS / claim / "report.json").exists():
             changed[claim] = commit
     return [child(commit, ("report.py", f"experiment=claims/{claim}"), lock) for claim, commit in changed.items()]
+
+
+def archive_unfinished(members: Sequence[Cell]) -> None:
+    """Write archives of the runs with an outcome of seeds that are not complete, so that other machines go on there."""
+    for (claim, _, seed), of_seed in by_seed(members).items():
+        ended = [cell for cell in of_seed if cell.outcome()]
+        if ended and not archive_of(claim, seed).exists():
+            write_archive(archive_of(claim, seed, UNFINISHED), ended)
+
+
+def by_seed(members: Sequence[Cell]) -> dict[tuple[str, str, int], list[Cell]]:
+    """Runs by claim, commit and seed."""
+    groups: dict[tuple[str, str, int], list[Cell]] = {}
+    for cell in members:
+        groups.setdefault((cell.claim, cell.commit, cell.seed), []).append(cell)
+    return groups
+
+
+def archive_of(claim: str, seed: int, kind: str = "") -> Path:
+    """The archive of a seed; `UNFINISHED`: of a part of its runs."""
+    return MEASURED / claim / f"seed{seed}{kind}.tar.xz"
+
+
+def write_archive(archive: Path, members: Sequence[Cell]) -> None:
+    """Write the archive of some runs, with a line in the log."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    replace(archive, packed(sorted(cell.folder for cell in members)))
+    log(f"written: {archive.relative_to(ROOT)}, {archive.stat().st_size:,} bytes")
 
 
 def packed(folders: Sequence[str]) -> bytes:
@@ -542,7 +569,7 @@ def link_data() -> None:
 
 
 def pause() -> None:
-    """Stop the campaign, and wait until its runs are saved.
+    """Stop the campaign, wait until its runs are saved, and archive the ended ones of seeds that are not complete.
 
     Raises:
         CampaignError: they did not end in time.
@@ -552,6 +579,7 @@ def pause() -> None:
         os.kill(pid, signal.SIGTERM)
         print("waiting for the present step of each run, which can take minutes beside other work", flush=True)
     with locked(LOCK, LONGEST_STOP):
+        archive_unfinished(cells(read_queue()))
         print("the campaign was not running" if pid is None else "paused: every run is saved; `start` goes on")
 
 
@@ -567,7 +595,8 @@ def status() -> None:
         of_claim = [cell for cell in members if cell.claim == claim]
         outcomes = [cell.outcome() for cell in of_claim]
         hours.append(hours_left(of_claim))
-        archived = f"{len(list((MEASURED / claim).glob('seed*.tar.xz')))}/{len({cell.seed for cell in of_claim})}"
+        seeds = {cell.seed for cell in of_claim}
+        archived = f"{sum(archive_of(claim, seed).exists() for seed in seeds)}/{len(seeds)}"
         left = "unknown" if hours[-1] is None else f"{hours[-1]:.1f}"
         done = f"{sum(map(bool, outcomes))}/{len(of_claim)}"
         print(f"{claim:32}{commit[:10]:12}{done:>10}{outcomes.count('diverged'):>10}{archived:>16}{left:>17}")

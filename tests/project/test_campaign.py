@@ -162,6 +162,16 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
     (campaign.REPORTS / "brief/report.json").write_text("{}")
     campaign.archive_seeds(cells, None)
     (archive,) = campaign.MEASURED.rglob("*.tar.xz")
+    # on a pause, also the run of seed 4; the archive of all its runs replaces it
+    campaign.archive_unfinished(cells)
+    (part,) = campaign.MEASURED.rglob("*_unfinished.tar.xz")
+    assert part.read_bytes() == campaign.packed([cells[2].folder])
+    shutil.rmtree(campaign.RUNS / cells[2].folder)
+    assert campaign.restore() == 1 and cells[2].outcome() == "finished"
+    campaign.archive_seeds([cells[2]], None)
+    assert not part.exists()
+    campaign.archive_of("brief", 4).unlink()
+    reported.pop()
     assert archive.parts[-2:] == ("brief", "seed3.tar.xz") and reported == [("report.py", "experiment=claims/brief")]
     assert archive.read_bytes() == campaign.packed(sorted(cell.folder for cell in cells[:2]))
     with tarfile.open(archive) as tar:

@@ -167,7 +167,7 @@ class Normalization:
     """Normalisation of queries and keys (Park & Kim 2024)."""
 
     kind: Literal["none", "l1", "l2", "rms"] = "none"
-    """norm that queries and keys are divided by, per head: none, l1, l2 or rms"""
+    """norm that divides queries and keys, per head: none, l1, l2, rms"""
     placement: Literal["after_feature_map", "before_feature_map"] = "after_feature_map"
     """whether features are normalised, or queries and keys before the feature map"""
     denominator: bool = True
