@@ -36,7 +36,7 @@ from typing import Any, TextIO
 import yaml
 
 from attnlab.data.files.fetch import DataError
-from attnlab.report.runs.read_runs import DIVERGED, unpack
+from attnlab.report.runs.read_runs import DIVERGED, grouped, unpack
 from attnlab.run import run_lock
 from attnlab.run_script import exit_code_of
 
@@ -473,10 +473,7 @@ def archive_unfinished(members: Sequence[Cell]) -> None:
 
 def by_seed(members: Sequence[Cell]) -> dict[tuple[str, str, int], list[Cell]]:
     """Runs by claim, commit and seed."""
-    groups: dict[tuple[str, str, int], list[Cell]] = {}
-    for cell in members:
-        groups.setdefault((cell.claim, cell.commit, cell.seed), []).append(cell)
-    return groups
+    return grouped((cell, (cell.claim, cell.commit, cell.seed)) for cell in members)
 
 
 def archive_of(claim: str, seed: int, kind: str = "") -> Path:

@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from campaign import HERE, MEASURED, REPORTS, ROOT, RUNS, CampaignError, read_queue, restore
@@ -25,12 +26,12 @@ from attnlab.learn.metric_units import SHARE, lower_is_better, number, scaled, u
 from attnlab.plots.style import save
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.cli import report_main
-from attnlab.report.figures.forest import ForestLine, forest_of_reports, numbers_of
+from attnlab.report.figures.forest import ForestLine, forest_of_reports, lines_of, numbers_of
 from attnlab.report.page.sections import verdicts
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_record import Cell, Origin, ReportFile, read_report
 from attnlab.report.statistics.data_seeds import paired_on_data
-from attnlab.report.statistics.differences import LEVEL, UNDECIDED, mean, p_text
+from attnlab.report.statistics.differences import LEVEL, UNDECIDED, PairedDifference, mean, p_text
 from attnlab.report.text_tables import mean_and_sd
 from attnlab.run_script import exit_code_of
 
@@ -58,26 +59,30 @@ class Claim:
         return all(seed.state == "finished" or seed.diverged for cell in self.report.each() for seed in cell.seeds)
 
     @property
+    def made(self) -> Origin:
+        """Cost, commits, processors and versions of the runs."""
+        return self.report.origin or Origin()
+
+    @property
     def runs(self) -> int:
         """The runs that are finished or diverged."""
-        return (self.report.origin or Origin()).runs or 0
+        return self.made.runs or 0
 
     @property
     def hours(self) -> float:
         """Hours of training on one thread."""
-        return ((self.report.origin or Origin()).seconds or 0.0) / 3600
+        return (self.made.seconds or 0.0) / 3600
 
     @property
     def lines(self) -> list[ForestLine]:
         """The hypotheses with their answers."""
-        return [ForestLine(answer, self.report.units[answer.column]) for answer in self.report.hypotheses or ()]
+        return lines_of(self.report)
 
     @property
     def origin(self) -> list[str]:
         """Name, commit of the runs, their number, hours on one thread, processors."""
-        origin = self.report.origin or Origin()
-        processors = dict.fromkeys(hardware.partition(",")[0] for hardware in origin.hardware)
-        return [f"`{self.name}`", listed(origin.commits), f"{self.runs:,}", f"{self.hours:.1f}", listed(processors)]
+        processors = dict.fromkeys(hardware.partition(",")[0] for hardware in self.made.hardware)
+        return [f"`{self.name}`", listed(self.made.commits), f"{self.runs:,}", f"{self.hours:.1f}", listed(processors)]
 
     def hypotheses(self) -> str:
         """A list of the hypotheses with verdicts, effects, corrected p-values, and what would decide them."""
@@ -117,7 +122,7 @@ class Claim:
 
     def spread(self, row: str, column: str = "ood") -> str:
         """Mean, standard deviation and number of seeds: `70.9 ± 5.4 (20)`."""
-        return mean_and_sd(self.cell(row, column)).partition(",")[0]
+        return spread(self.cell(row, column))
 
     def at_length(self, row: str, column: str, length: str) -> str:
         """The mean at one length, or at several, as the report names them."""
@@ -129,24 +134,27 @@ class Claim:
         cells = [cell for cell in self.report.each() if cell.column.name == column and cell.shortcuts]
         return number(cells[0].shortcuts[0][1], cells[0].column.unit)
 
+    def pair(self, row: str, against: str, column: str) -> PairedDifference:
+        """The difference of two rows over common seeds, corrected for as many tests as the report makes."""
+        ours, theirs = (self.cell(name, column) for name in (row, against))
+        pair = paired_on_data(ours.seeds, theirs.seeds, ours.column.metric, len(self.report.comparisons))
+        if pair is None:
+            raise KeyError(f"{self.name}: {row} and {against} have no seeds in common in {column}")
+        return pair
+
     def difference(self, row: str, against: str, column: str = "ood") -> str:
-        """A difference that is no hypothesis, with an interval corrected for as many tests as the report makes."""
-        cells, tests = [self.cell(name, column) for name in (row, against)], len(self.report.comparisons)
-        pair = paired_on_data(cells[0].seeds, cells[1].seeds, cells[0].column.metric, tests)
-        if pair is None or pair.mean is None or pair.low is None or pair.high is None:
+        """A difference that is no hypothesis, with its interval: `5.6 (-0.001 to 11.1)`."""
+        pair, unit = self.pair(row, against, column), self.report.units[column]
+        if pair.mean is None or pair.low is None or pair.high is None:
             raise KeyError(f"{self.name}: {row} and {against} have no interval in {column}")
-        center, low, high = (
-            number(value, cells[0].column.unit, bounds=[0.0]) for value in (pair.mean, pair.low, pair.high)
-        )
+        center, low, high = (number(value, unit, bounds=[0.0]) for value in (pair.mean, pair.low, pair.high))
         return f"{center} ({low} to {high})"
 
     def better(self, row: str, against: str, column: str = "ood") -> str:
         """The seeds in which a row is better: `13 of 20 seeds`."""
-        ours, theirs = (self.cell(name, column).values for name in (row, against))
+        gains = self.pair(row, against, column).differences
         sign = -1 if lower_is_better(self.cell(row, column).column.metric) else 1
-        common = [seed for seed in ours if seed in theirs]
-        ahead = sum(sign * (ours[seed] - theirs[seed]) > 0 for seed in common)
-        return f"{ahead} of {len(common)} seeds"
+        return f"{sum(sign * gain > 0 for gain in gains)} of {len(gains)} seeds"
 
     def failed(self, row: str) -> str:
         """Failed runs of a row: `2 of 6`."""
@@ -155,12 +163,10 @@ class Claim:
             raise KeyError(f"{self.name}: failures of {row} are not counted")
         return f"{line.failed} of {line.n}"
 
-    def table(self, *columns: str, rows: Collection[str] = ()) -> str:
-        """A table of means, standard deviations and numbers of seeds, of some rows or of all."""
-        lines = []
-        for row in (row for row in self.report.rows if not rows or row.name in rows):
-            cells = [row.cell(column) for column in columns]
-            lines.append([f"`{row.name}`", *(mean_and_sd(cell).partition(",")[0] if cell else "" for cell in cells)])
+    def table(self, *columns: str) -> str:
+        """A table of means, standard deviations and numbers of seeds."""
+        cells = {row.name: [row.cell(column) for column in columns] for row in self.report.rows}
+        lines = [[f"`{name}`", *(spread(cell) if cell else "" for cell in of_row)] for name, of_row in cells.items()]
         return table(["", *columns], lines)
 
     def picture(self, name: str) -> str:
@@ -168,7 +174,17 @@ class Claim:
         [figure] = [figure for figure in self.report.figures if figure.file == f"{name}.png"]
         file = PICTURES / f"{self.name}_{figure.file}"
         shutil.copyfile(REPORTS / self.name / figure.file, file)
-        return f"![{figure.caption}]({file.relative_to(PAGE.parent)})"
+        return image(file, figure.caption or "")
+
+
+def spread(cell: Cell) -> str:
+    """Mean, standard deviation and number of seeds of a cell, without the length that carries it."""
+    return mean_and_sd(cell).partition(",")[0]
+
+
+def image(file: Path, caption: str) -> str:
+    """A picture beside the page in markdown."""
+    return f"![{caption}]({file.relative_to(PAGE.parent)})"
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -179,8 +195,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def forest(claims: Iterable[Claim]) -> str:
     """The forest plot of all hypotheses, beside the page, with its caption."""
     figure, caption = forest_of_reports([(claim.report.title, claim.lines) for claim in claims])
-    file = save(figure, PICTURES / "hypotheses.png", caption)
-    return f"![{caption}]({file.relative_to(PAGE.parent)})"
+    return image(save(figure, PICTURES / "hypotheses.png", caption), caption)
 
 
 def answered_claims() -> list[Claim]:
@@ -236,8 +251,8 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
     """What the templates can name."""
     unfinished = [f"`{name}`" for name in read_queue() if name not in claims]
     counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
-    origins = [claim.report.origin or Origin() for claim in claims.values()]
-    versions = dict.fromkeys(f"{name} {version}" for origin in origins for name, version in origin.versions.items())
+    pairs = (pair for claim in claims.values() for pair in claim.made.versions.items())
+    versions = dict.fromkeys(f"{name} {version}" for name, version in pairs)
     heads = ["claim", "commit", "runs", "hours", "processor"]
     return {
         "claims": claims,

@@ -12,6 +12,7 @@ from attnlab.learn.metric_units import SHARE, number
 from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below, legend_lines, panels
 from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.figures.row_pictures import MOST_ROWS, Drawn, reason, row_panels
+from attnlab.report.report_record import ReportFile
 from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED
 from attnlab.report.table_types import Table, TableError
 
@@ -64,6 +65,11 @@ class ForestLine(NamedTuple):
         if answer.difference is None or answer.low is None or answer.high is None:
             return None
         return answer.difference, answer.low, answer.high
+
+
+def lines_of(report: ReportFile) -> list[ForestLine]:
+    """The hypotheses of a report."""
+    return [ForestLine(answer, report.units.get(answer.column, "")) for answer in report.hypotheses or ()]
 
 
 def forest(table: Table) -> Drawn:

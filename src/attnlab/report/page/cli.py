@@ -98,13 +98,10 @@ def forest_picture(sections: Iterable[Section]) -> Picture | None:
         return None
     # slow to import, and most pages need no drawing
     from attnlab.plots.style import save
-    from attnlab.report.figures.forest import ForestLine, forest_of_reports
+    from attnlab.report.figures.forest import forest_of_reports, lines_of
     from attnlab.report.table_types import TableError
 
-    groups = [
-        (report.title, [ForestLine(answer, report.units.get(answer.column, "")) for answer in report.hypotheses or ()])
-        for report in reports.values()
-    ]
+    groups = [(report.title, lines_of(report)) for report in reports.values()]
     with TemporaryDirectory() as folder:
         try:
             figure, caption = forest_of_reports(groups)

@@ -309,13 +309,13 @@ def influential_seeds(pair: PairedDifference, claimed: ClaimedRange) -> list[int
     """The seeds without one of which a verdict would be another; empty with fewer than six, and for ranks."""
     if pair.ranks is not None or len(pair.by_seed) <= FEWEST:
         return []
-    rest = {
-        left_out: {seed: pair.by_seed[seed] for seed in pair.by_seed if seed != left_out} for left_out in pair.by_seed
-    }
-    without = {
-        seed: paired(others, dict.fromkeys(others, 0.0), pair.tests, pair.units) for seed, others in rest.items()
-    }
-    return [seed for seed, other in without.items() if other and verdict(other, claimed) != verdict(pair, claimed)]
+    decided, influential = verdict(pair, claimed), []
+    for seed in pair.by_seed:
+        rest = {other: gain for other, gain in pair.by_seed.items() if other != seed}
+        without = paired(rest, dict.fromkeys(rest, 0.0), pair.tests, pair.units)
+        if without is not None and verdict(without, claimed) != decided:
+            influential.append(seed)
+    return influential
 
 
 def _diverged_outside(pair: PairedDifference, claimed: ClaimedRange) -> bool:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 
 from attnlab.learn.metric_units import number
+from attnlab.report.statistics.differences import LEVEL
 
 LEAST_RUNS = 10
 """runs from which on the interval covers 95 %: 95.5 to 96.9 % of 1,000 sets of normal numbers, of five runs 86 %"""
-NORMAL_END = 1.959964
-"""97.5 % of a standard normal number lie below it"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RankCorrelation:
             return None
         # a perfect correlation of few runs has no spread in the transformed numbers
         center = math.atanh(max(-1 + 1e-9, min(1 - 1e-9, self.value)))
-        reach = NORMAL_END * math.sqrt((1 + self.value**2 / 2) / (len(self.xs) - 3))
+        reach = NormalDist().inv_cdf(1 - LEVEL / 2) * math.sqrt((1 + self.value**2 / 2) / (len(self.xs) - 3))
         return math.tanh(center - reach), math.tanh(center + reach)
 
     def __str__(self) -> str:
