@@ -91,6 +91,13 @@ def test_runs_are_planned_before_the_ones_that_they_begin_with(planned: Callable
     assert "345" in text and "guessed" in text
 
 
+def test_steps_of_epochs_follow_the_examples_and_batches(planned: Callable[..., str]) -> None:
+    assert " 1,216 " in planned("task=mqar", "task.train_examples=10000"), "64 epochs of 19 batches of 512"
+    assert " 390 " in planned("task=mqar", "train.max_epochs=2")
+    assert " 20,000 " in planned("task=mad")
+    assert "their steps are known after the data is read" in planned("task=mad", "train.max_epochs=2")
+
+
 def test_hypotheses_on_few_seeds_are_planned_without_verdicts(planned: Callable[..., str]) -> None:
     line = "hypotheses get no verdict: a test needs 5 seeds, declared: "
     assert f"{line}3\n" in planned("experiment=kazemnejad2023/positions", "model=vanilla", "task.dataset=copy")

@@ -16,7 +16,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
-from attnlab.launch.sweep_plan import span
+from attnlab.launch.sweep_plan import span, steps_of_run
 from support.preset_files import EXPERIMENTS, text_of
 
 HEADINGS = ("Claim", "Measured", "Cost", "Command")
@@ -75,19 +75,14 @@ def preset_cost(name: str) -> PresetCost:
     runs = math.prod(len(values) for values in swept.values())
     least, most = (sum(hours) * runs / len(jobs) for hours in zip(*map(hours_of, jobs), strict=True))
     (hardware,) = {job.typed.cost.hardware for job in jobs}
-    return PresetCost(runs, max(map(steps_of, jobs)), (least, most), hardware)
-
-
-def steps_of(job: JobConfig) -> int:
-    """Steps of a run."""
-    return job.typed.train.max_steps or job.typed.cost.steps_of_epochs or 0
+    return PresetCost(runs, max(steps_of_run(job) or 0 for job in jobs), (least, most), hardware)
 
 
 def hours_of(job: JobConfig) -> tuple[float, float]:
     """Least and most hours of a run."""
-    times = job.typed.cost.ms_a_step
-    assert steps_of(job) and times, f"{job.folder}: no guess of its cost"
-    return steps_of(job) * min(times) / 3.6e6, steps_of(job) * max(times) / 3.6e6
+    times, steps = job.typed.cost.ms_a_step, steps_of_run(job)
+    assert steps and times, f"{job.folder}: no guess of its cost"
+    return steps * min(times) / 3.6e6, steps * max(times) / 3.6e6
 
 
 def tables() -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`python train.py ... --plan`: jobs and hours of a sweep, without starting or submitting anything."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
@@ -27,6 +27,8 @@ _SIZES = {
     "trainer": ("devices", "nodes"),
 }
 """keys for which a guess holds at the values of its task or experiment only"""
+_EPOCHS = ("train.max_epochs", "train.batch_size", "train.batch_tokens", "train.accumulate")
+"""keys for which `cost.steps_of_epochs` holds at the values of its task or experiment only"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _planned(command: Command, seen: set[str]) -> list[PlannedRun]:
     for task in job_tasks(command):
         setting = _setting(task.job)
         if setting not in seen and not is_finished(task.job):
-            runs.append(PlannedRun(task, _steps_left(task.job), _step(task.job, command)))
+            runs.append(PlannedRun(task, _steps_left(task.job, command), _step(task.job, command)))
         seen.add(setting)
     return runs
 
@@ -113,7 +115,7 @@ def _step(job: JobConfig, command: Command) -> StepTime | None:
 def _guess_holds(job: JobConfig, command: Command) -> bool:
     """Whether the command line leaves a job the hardware and the sizes that the guess of its task or experiment is for,
     or has a guess itself."""
-    words = {word.partition("=")[0].lstrip("+"): word for word in command.run_words}
+    words = _set_keys(command)
     if "cost.ms_a_step" in words:
         return True
     if "debug" in words or job.typed.trainer.device == ("cpu" if "GPU" in job.typed.cost.hardware else "cuda"):
@@ -125,13 +127,32 @@ def _guess_holds(job: JobConfig, command: Command) -> bool:
     return not sizes or not sizes & tag_parts(job.raw, CONF, *preset).keys()
 
 
-def _steps_left(job: JobConfig) -> int | None:
-    total = job.typed.train.max_steps or job.typed.cost.steps_of_epochs
+def steps_of_run(job: JobConfig, set_keys: Collection[str] = ()) -> int | None:
+    """Steps of a run; None where only the data says how many `train.max_epochs` are.
+
+    Args:
+        set_keys: keys that the command line sets.
+    """
+    train, examples = job.typed.train, job.raw["task"].get("train_examples")
+    if train.max_steps is not None:
+        return train.max_steps
+    if examples and train.max_epochs and train.batch_tokens is None:
+        return max(train.max_epochs * (examples // train.batch_size) // train.accumulate, 1)
+    return None if set(_EPOCHS) & set(set_keys) else job.typed.cost.steps_of_epochs
+
+
+def _steps_left(job: JobConfig, command: Command) -> int | None:
+    total = steps_of_run(job, _set_keys(command))
     try:
         done = RunFolder(job.folder).status().get("step", 0)
     except RunError:
         done = 0
     return None if total is None else max(0, total - done)
+
+
+def _set_keys(command: Command) -> dict[str, str]:
+    """The words of the command line that set something, by their keys."""
+    return {word.partition("=")[0].lstrip("+"): word for word in command.run_words}
 
 
 def _table(plans: Sequence[PlannedRun], experiments: Mapping[int, str] | None) -> Table:
