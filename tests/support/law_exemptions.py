@@ -21,6 +21,9 @@ EXEMPTIONS: dict[tuple[str, str], str] = {
     ("weights", "attnlab.attention.inline.LocalInLine"): (
         "a convolution with a kernel for each channel is no matrix of weights of a head"
     ),
+    ("weights", "attnlab.attention.recurrent.base_conv.BaseConv"): (
+        "each column of a head has weights of its own (test_base_conv.py)"
+    ),
     ("weights", "attnlab.attention.long_short.LongShortAttention"): (
         "means of values pass a layer norm, so the output is no matrix of weights times values (test_long_short.py)"
     ),

@@ -15,6 +15,7 @@ from .linformer import Linformer as Linformer
 from .long_short import LongShortAttention as LongShortAttention
 from .nystromformer import Nystromformer as Nystromformer
 from .performer import Performer as Performer
+from .recurrent.base_conv import BaseConv as BaseConv
 from .recurrent.based import BasedAttention as BasedAttention
 from .recurrent.channel_gated_delta_rule import ChannelGatedDeltaRule as ChannelGatedDeltaRule
 from .recurrent.delta_rule import DeltaRule as DeltaRule
