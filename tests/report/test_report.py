@@ -478,6 +478,16 @@ def test_settings_narrow_any_runs(made: Make, tmp_path: Path, monkeypatch: pytes
     assert [(row.name, len(row.cells[0].seeds)) for row in report.rows] == [("linear", 2)]
 
 
+def test_a_data_set_may_be_named_as_the_task(made: Make, configs: dict, tmp_path: Path) -> None:
+    for model, name in (("linear", "cola"), ("linear_l2", "sst2")):
+        made(model, 0, config={"task": configs[model]["task"] | {"name": "glue", "dataset": name}})
+    for word in ("task.name=sst2", "task.dataset=sst2"):
+        assert [run.config["model"]["name"] for run in select_glob(str(tmp_path / "runs"), [word]).runs] == [
+            "linear_l2"
+        ]
+    assert len(select_glob(str(tmp_path / "runs"), ["task.name=glue"]).runs) == 2
+
+
 def test_broken_folders_are_skipped_by_name(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     made("linear", 0)
     for name, text in (("cut", "task: {na"), ("foreign", "a: 1\n"), ("empty", "")):

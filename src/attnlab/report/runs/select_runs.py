@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import command_line, counted, hint, listed, show
@@ -168,7 +169,9 @@ def _fill_in_class_defaults(runs: Sequence[ReportRun]) -> None:
 
 
 def _narrowed(runs: Sequence[ReportRun], word: str) -> list[ReportRun]:
-    """The runs that have one of the values of `key=value,value`."""
+    """The runs that have one of the values of `key=value,value`; a data set may also be named as `task.name`."""
+    if not {run.config["task"]["name"] for run in runs} & set(word.removeprefix("task.name=").split(",")):
+        (word,) = with_data_set_names([word], runs[0].config["task"])
     key, _, text = word.partition("=")
     known = {show(setting(key, run.config)) for run in runs}
     if known == {show(None)} and not any(key in run.settings for run in runs):
