@@ -182,9 +182,9 @@ def spread(cell: Cell) -> str:
     return mean_and_sd(cell).partition(",")[0]
 
 
-def image(file: Path, caption: str) -> str:
-    """A picture beside the page in markdown."""
-    return f"![{caption}]({file.relative_to(PAGE.parent)})"
+def image(file: Path, caption: str, page: Path = PAGE) -> str:
+    """A picture below the folder of a page in markdown."""
+    return f"![{caption}]({file.relative_to(page.parent)})"
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -192,10 +192,10 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *lines))
 
 
-def forest(claims: Iterable[Claim]) -> str:
-    """The forest plot of all hypotheses, beside the page, with its caption."""
-    figure, caption = forest_of_reports([(claim.report.title, claim.lines) for claim in claims])
-    return image(save(figure, PICTURES / "hypotheses.png", caption), caption)
+def forest(claims: Iterable[Claim], name: str, page: Path = PAGE) -> str:
+    """The forest plot of the hypotheses of claims, which some lack, for a page, with its caption."""
+    figure, caption = forest_of_reports([(claim.report.title, claim.lines) for claim in claims if claim.lines])
+    return image(save(figure, PICTURES / f"{name}.png", caption), caption, page)
 
 
 def answered_claims() -> list[Claim]:
@@ -262,6 +262,7 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
         "origins": table(heads, [claim.origin for claim in claims.values()]),
         "versions": listed(versions),
         "forest": forest,
+        "readme": README,
         "published": published,
     }
 

@@ -134,8 +134,8 @@ def _draw_line(axis: Axes, answer: HypothesisAnswer, marks: tuple[float, float, 
     # files of other programs have other words
     look = VERDICTS.get(answer.verdict, VERDICTS[UNDECIDED])
     interval = RANGE if answer.is_range else INTERVAL
-    axis.plot(ends, (y, y), color=look["color"], linewidth=1.6, **interval)
-    axis.plot([difference], [y], markersize=7, **look)
+    axis.plot(ends, (y, y), color=look["color"], linewidth=1.6, marker="|", markersize=8, **interval)
+    axis.plot([difference], [y], markersize=6, **look)
     if answer.published is not None:
         axis.plot([answer.published] * 2, [y - 0.4, y + 0.4], solid_capstyle="butt", zorder=3, **PUBLISHED)
 
