@@ -81,14 +81,14 @@ def unpack(commit: str, folder: Path) -> None:
     """Writes the files of a commit into a folder."""
     words = ["git", "archive", "--format=tar", commit]
     with (
-        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as made,
-        tarfile.open(fileobj=made.stdout, mode="r|") as files,
+        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as archive,
+        tarfile.open(fileobj=archive.stdout, mode="r|") as files,
     ):
         # from Python 3.11.4 on
         safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         files.extractall(folder, **safe)
-    if made.returncode:
-        raise SystemExit(f"git archive {commit} failed with exit code {made.returncode}")
+    if archive.returncode:
+        raise SystemExit(f"git archive {commit} failed with exit code {archive.returncode}")
 
 
 def last_error(log: str) -> str:

@@ -107,11 +107,11 @@ def measure(chosen: Sequence[Contestant], lengths: Sequence[int], mode: str, lim
             }
             for name, run in runs.items():
                 result.bytes[part].setdefault(name, {})[length] = peak_of(run, limits["device"])
-            what = f"{mode}, {part}, N = {length}"
-            result.times[part][length] = interleaved(runs, limits["seconds"], what, least=limits["turns"])
+            case = f"{mode}, {part}, N = {length}"
+            result.times[part][length] = interleaved(runs, limits["seconds"], case, least=limits["turns"])
             for name in runs:
                 ms, mb = result.ms(part, name, length), result.mb(part, name, length)
-                print(f"{what}: {name}: {cell(ms)} ms, {cell(mb)} MB", flush=True)
+                print(f"{case}: {name}: {cell(ms)} ms, {cell(mb)} MB", flush=True)
     return result
 
 
@@ -159,8 +159,8 @@ def pair_table(result: Findings, lengths: Sequence[int]) -> list[dict[str, objec
             row: dict[str, object] = {"ours": ours, "yardstick": baseline, "part": part}
             for n in lengths:
                 timings = result.times[part][n]
-                there = ours in timings.seconds and baseline in timings.seconds
-                row[f"N={n}"] = timings.ratio(baseline, ours) if there else "-"
+                is_measured = ours in timings.seconds and baseline in timings.seconds
+                row[f"N={n}"] = timings.ratio(baseline, ours) if is_measured else "-"
             if any(row[f"N={n}"] != "-" for n in lengths):
                 rows.append(row)
     return rows

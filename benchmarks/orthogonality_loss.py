@@ -71,14 +71,14 @@ def against_gram(lengths: Sequence[int], seconds: float, device: torch.device) -
         }
 
 
-def cost(plain: Workload, ortho: Workload, seconds: float, what: str) -> dict[str, object]:
+def cost(plain: Workload, ortho: Workload, seconds: float, label: str) -> dict[str, object]:
     """Measures the cost of the loss in a training step in both ways."""
     step = stepper(ortho)
     with mock.patch("attnlab.attention.base.loss_of_finite_values", wraps=loss_of_finite_values) as spy:
         step()
     losses = [differentiated(loss_of_finite_values, *call.args) for call in spy.call_args_list]
     runs = {"losses": lambda: [run() for run in losses], "step": step, "plain": stepper(plain)}
-    times = interleaved(runs, seconds, f"share of a step, {what}", least=6)
+    times = interleaved(runs, seconds, f"share of a step, {label}", least=6)
     share, paired = times.ratio("losses", "step"), times.ratio("step", "plain")
     return {
         "values [B, H, N, D]": str(list(spy.call_args_list[0].args[0].shape)),

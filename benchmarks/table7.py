@@ -188,8 +188,8 @@ def main() -> None:
     torch.manual_seed(0)
     files, choices = [], {name: model_choice(name) for name in names}
     for mode, findings in measure(names, lengths, inputs):
-        for number, (what, rows) in enumerate(tables_of(findings, mode, choices, lengths), start=1):
-            title = f"Table 7, {mode}, batch {inputs.batch}: {what}"
+        for number, (subject, rows) in enumerate(tables_of(findings, mode, choices, lengths), start=1):
+            title = f"Table 7, {mode}, batch {inputs.batch}: {subject}"
             files.append(show(f"table7_{mode}_{number}", title, rows, environment, inputs.out))
     (inputs.out / "table7.md").write_text("\n\n".join(markdown(file) for file in files if file) + "\n")
     draw(inputs.out / "table7.md", inputs.out / "table7.png")

@@ -129,6 +129,12 @@ class Claim:
         parts = {part.name: part.mean for part in self.cell(row, column).by_length or ()}
         return number(parts[length], SHARE.name)
 
+    def above(self, column: str, threshold: float) -> str:
+        """The rows with a mean above a number: `vanilla, 128 and delta_rule, 64`."""
+        cells = ((row.name, row.cell(column)) for row in self.report.rows)
+        names = [f"`{name}`" for name, cell in cells if cell and cell.mean is not None and cell.mean > threshold]
+        return listed(names, most=len(names))
+
     def shortcut(self, column: str) -> str:
         """The best shortcut of a column: `45.5`."""
         cells = [cell for cell in self.report.each() if cell.column.name == column and cell.shortcuts]

@@ -95,8 +95,8 @@ def mechanisms(models: Sequence[str], causal: bool, shape: Shape, longest: int) 
             for form, attention in forms.items():
                 same = json.dumps([attention, dataclasses.asdict(model.normalization), relative])
                 if same not in collected:
-                    made = make_attention(attention, "encoder", backbone, model, longest)
-                    collected[same] = (form, made.to(shape.device).eval())
+                    mechanism = make_attention(attention, "encoder", backbone, model, longest)
+                    collected[same] = (form, mechanism.to(shape.device).eval())
     return dict(collected.values())
 
 
@@ -114,7 +114,7 @@ def _mechanism(name: str, mechanism: Attention, causal: bool, shape: Shape) -> C
     def inputs(length: int) -> list[Tensor]:
         x = torch.randn(shape.batch, length, shape.heads * shape.width, device=shape.device)
         with torch.no_grad():
-            made = mechanism.queries(x), *mechanism.keys_values(x)
-        return [t.requires_grad_() for t in made]
+            tensors = mechanism.queries(x), *mechanism.keys_values(x)
+        return [t.requires_grad_() for t in tensors]
 
     return Contestant(name, inputs, lambda tensors: mechanism.attend(*tensors, None, causal))

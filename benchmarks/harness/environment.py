@@ -23,13 +23,17 @@ def parser(description: str | None, seconds: float, devices: bool = False) -> ar
         seconds: default time budget.
         devices: whether the benchmark can run on a GPU.
     """
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)")
-    made.add_argument("--seconds", type=float, default=seconds, help="time for each comparison (default: %(default)s)")
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument(
+        "--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)"
+    )
+    options.add_argument(
+        "--seconds", type=float, default=seconds, help="time for each comparison (default: %(default)s)"
+    )
     if devices:
         result = "cuda" if torch.cuda.is_available() else "cpu"
-        made.add_argument("--device", type=device_of, default=result, help="cpu or cuda (default here: %(default)s)")
-    return made
+        options.add_argument("--device", type=device_of, default=result, help="cpu or cuda (default here: %(default)s)")
+    return options
 
 
 def device_of(name: str) -> torch.device:

@@ -28,7 +28,7 @@ FAMILIES = {
 FIRST: Any = {"linestyle": "-", "marker": "o", "markerfacecolor": "white", "markersize": 5, "linewidth": 1.4}
 SECOND: Any = {"linestyle": LINES[0], "marker": "s", "markersize": 4, "linewidth": 1.4}
 STRONGEST: Any = {"linestyle": "-", "marker": "o", "markersize": 5, "linewidth": 2.4, "zorder": 3}
-_TITLE = re.compile(r"\*\*Table 7, (?P<mode>\w+), batch (?P<batch>\d+): (?P<what>.+)\*\*")
+_TITLE = re.compile(r"\*\*Table 7, (?P<mode>\w+), batch (?P<batch>\d+): (?P<subject>.+)\*\*")
 DOUBLED = 8
 """ratio of the longest and the shortest length from which the axis of lengths is logarithmic"""
 
@@ -77,8 +77,8 @@ def _tables(text: str) -> tuple[int, dict[tuple[str, str], Lines]]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if title := _TITLE.match(line):
             batch, lengths, lines = int(title["batch"]), {}, {}
-            if title["what"] in (SPEED, RATIO, MEMORY):
-                collected[title["mode"], title["what"]] = lines
+            if title["subject"] in (SPEED, RATIO, MEMORY):
+                collected[title["mode"], title["subject"]] = lines
         elif cells[0] == "model":
             lengths = {at: int(cell.removeprefix("N=")) for at, cell in enumerate(cells) if cell.startswith("N=")}
         elif lengths and len(cells) > max(lengths) and not cells[0].startswith("---"):

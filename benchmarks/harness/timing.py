@@ -73,18 +73,18 @@ def median_interval(values: Sequence[float]) -> Interval:
 
 
 def interleaved(
-    runs: Mapping[str, Callable[[], object]], seconds: float, what: str, least: int = 5, warm: int = 1
+    runs: Mapping[str, Callable[[], object]], seconds: float, activity: str, least: int = 5, warm: int = 1
 ) -> Timings:
     """Times every contestant in turn for about `seconds` in all, at least `least` turns.
 
     Args:
         runs: the contestants by name.
-        what: shown as progress.
+        activity: shown as progress.
         warm: unmeasured calls of each before; compiled ones need more.
     """
     repeats = {}
     for name, run in runs.items():
-        progress(f"{what}: starting {name}")
+        progress(f"{activity}: starting {name}")
         for _ in range(warm):
             run()
         repeats[name] = max(1, round(SAMPLE_SECONDS / _seconds(run, 1)))
@@ -94,7 +94,7 @@ def interleaved(
         for name, run in runs.items():
             collected[name].append(_seconds(run, repeats[name]))
         turns += 1
-        progress(f"{what}: turn {turns}, {time.perf_counter() - started:.0f} s")
+        progress(f"{activity}: turn {turns}, {time.perf_counter() - started:.0f} s")
     progress(None)
     return Timings(collected)
 

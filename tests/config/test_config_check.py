@@ -129,7 +129,7 @@ WRONG = {
     "-m --cfg job": ["-m with --cfg"],
     "-m seed=0,1,0": ["seed=0,1,0: 0 comes twice"],
     "-m seed=range(3,0)": ["seed=range(3,0): a sweep without values"],
-    "-m model=glob(x*)": ["matches no choice; model: based, ", OTHER_MODELS],
+    "-m model=glob(x*)": ["matches no choice; model: base_conv, ", OTHER_MODELS],
     # Types.
     "backbone.n_heads=three": ["backbone.n_heads=three: expected a whole number >= 1"],
     "backbone.n_heads=0": ["backbone.n_heads=0: expected a whole number >= 1"],

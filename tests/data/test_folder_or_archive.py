@@ -374,7 +374,7 @@ def test_identity_changes_with_the_files(tmp_path: Path, way: str) -> None:
 
 
 SOURCE = DataSource(
-    what="the set",
+    title="the set",
     paths=("set.tar.gz", "set", "other/set"),
     archive=OfficialFile(path="set.tar.gz", url="http://127.0.0.1:9/set.tar.gz", size=12_345_678),
     offers=("a clone of https://example.org/set",),
@@ -396,7 +396,7 @@ def test_missing_says_what_from_where_how_large_and_where_to_put_it(tmp_path: Pa
 
 def test_without_a_download_opening_says_the_same(tmp_path: Path) -> None:
     folders = Folders(data=tmp_path / "data", cache=tmp_path / "cache")
-    by_hand = DataSource(what="the set", paths=("set",), offers=("its authors",))
+    by_hand = DataSource(title="the set", paths=("set",), offers=("its authors",))
     assert by_hand.find(folders) is None
     with pytest.raises(DataError) as error:
         by_hand.open(folders)

@@ -20,7 +20,7 @@ from attnlab.tasks.wikitext.files import CORPORA
 ENTRIES = [*DATA_SETS.values(), CFQ, CIFAR10, COGS, IMDB, SOURCE, *PCFG.values(), SCAN, *CORPORA.values()]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.what)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.title)
 def test_sizes_and_checksums_are_well_formed(entry: OfficialFiles) -> None:
     files = [*map(entry.file, entry.files), *([entry.archive] if entry.archive else [])]
     assert files or entry.offers
@@ -34,13 +34,13 @@ def test_sizes_and_checksums_are_well_formed(entry: OfficialFiles) -> None:
 
 def test_lists_become_tuples_and_an_archive_a_file(tmp_path: Path) -> None:
     archive = "{path: a.zip, url: https://example.org/a.zip, size: 3}"
-    (tmp_path / "official_files.yaml").write_text(f"a: {{what: the a, paths: [a, a.zip], archive: {archive}}}\n")
+    (tmp_path / "official_files.yaml").write_text(f"a: {{title: the a, paths: [a, a.zip], archive: {archive}}}\n")
     (entry,) = read_table(str(tmp_path / "task.py")).values()
     assert entry.paths == ("a", "a.zip")
     assert entry.archive == OfficialFile(path="a.zip", url="https://example.org/a.zip", size=3)
 
 
 def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "official_files.yaml").write_text("a: {what: the a, paths: [a], checksum: 1}\n")
+    (tmp_path / "official_files.yaml").write_text("a: {title: the a, paths: [a], checksum: 1}\n")
     with pytest.raises(TypeError, match="checksum"):
         read_table(str(tmp_path / "task.py"))

@@ -486,7 +486,7 @@ def test_a_run_has_as_many_threads_as_its_share_of_the_cores(
         wanted = submission_of(command, tmp_path / "logs", **options)
         assert len(wanted.submit(wanted.arrays(runs)[0])) == sum(sizes)
         assert [len(task.runs) for task in pickled] == sizes
-        placed = {(run.threads, run.needs_gpu, run.beside) for task in pickled for run in task.runs}
+        placed = {(run.threads, run.needs_gpu, run.shares_terminal) for task in pickled for run in task.runs}
         assert placed == {(threads, True, beside)}
     seen: list[int | None] = []
     monkeypatch.setattr(JobTask, "run", lambda run: seen.append(run.threads) or 0)

@@ -64,9 +64,9 @@ class Letters(Task):
 
     def sources(self) -> list[DataSource]:
         offers = ("a copy from A. Nobody, 2 kB",)
-        small = DataSource(what="the letters", paths=("letters", "letters.zip"), offers=offers)
+        small = DataSource(title="the letters", paths=("letters", "letters.zip"), offers=offers)
         archive = OfficialFile(path="large.tar", url="http://127.0.0.1:9/large.tar", size=2_500_000)
-        large = DataSource(what="the large letters", paths=("large", "large.tar"), archive=archive)
+        large = DataSource(title="the large letters", paths=("large", "large.tar"), archive=archive)
         return {"small": [small], "large": [large], "own": []}[self.size]
 
     def example(self, prepared, subset, number):
@@ -224,7 +224,7 @@ def test_data_that_does_not_fit_into_memory_is_one_line(
 
 def test_every_way_to_missing_files_is_told() -> None:
     archive = OfficialFile(path="reviews/r.tar", url="https://example.org/r.tar")
-    source = DataSource(what="reviews", paths=("r",), archive=archive, offers=("a copy", "another"))
+    source = DataSource(title="reviews", paths=("r",), archive=archive, offers=("a copy", "another"))
     text = source.missing(Folders(Path("data"), Path("cache")))
     assert "reviews: missing; data has none of r. Where to get it: https://example.org/r.tar, to be put at " in text
     assert "data/reviews/r.tar; or a copy, to be put at data/r; or another, to be put at data/r. " in text

@@ -55,8 +55,8 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], 
     """Figure with a row for every attention: queries and keys on one scale, a violin for each head and run."""
     labels = [f"{summary.label} ({summary.about})" for summary in summaries]
     lines = 3 * (1 + len(labels)) + legend_lines(NORMS_NOTE)
-    beside, height, width = on_screen(len(shown), 1, 1.75, lines, 3)
-    figure, axes = panels(2 * len(shown), 2 * beside, height, lines, width)
+    columns, height, width = on_screen(len(shown), 1, 1.75, lines, 3)
+    figure, axes = panels(2 * len(shown), 2 * columns, height, lines, width)
     for number, (name, attention) in enumerate(shown.items()):
         pair = axes[2 * number : 2 * number + 2]
         pair[1].sharey(pair[0])
@@ -64,7 +64,7 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], 
         for axis, of in zip(pair, ("queries", "keys"), strict=True):
             heads = [getattr(summary.norms[name], of) if name in summary.norms else [] for summary in summaries]
             medians += _panel(axis, heads)
-            axis.set_title(panel_title(f"{attention}: {of}", 2 * beside, width))
+            axis.set_title(panel_title(f"{attention}: {of}", 2 * columns, width))
         pair[0].set_ylabel("L2 norm")
         pair[1].tick_params(labelleft=False)
         if not medians:
@@ -73,7 +73,7 @@ def draw_norms(summaries: Sequence[AttentionSummary], shown: Mapping[str, str], 
             pair[0].set_yscale("log")
         else:
             pair[0].set_ylim(bottom=0.0)
-    for axis in axes[-2 * beside :]:
+    for axis in axes[-2 * columns :]:
         axis.set_xlabel("head")
     handles = [Patch(**_look(number), label=fitted(label, figure)) for number, label in enumerate(labels)]
     legend_below(figure, NORMS_NOTE, 1, handles)

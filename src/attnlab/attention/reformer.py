@@ -126,9 +126,9 @@ class Reformer(Attention):
         key_slots = torch.cat((slots - self.chunk_size, slots), dim=-1)
         scores = _scores(q, _with_chunk_before(k), slots, key_slots, lengths[:, None, None, None, None])
         out = self._drop(scores.softmax(-1)) @ _with_chunk_before(v)
-        back = order.argsort(-1)
+        inverse_order = order.argsort(-1)
         both = torch.cat((out, scores.logsumexp(-1, keepdim=True)), dim=-1)
-        out, total = rows_at(both.flatten(3, 4), back).split((out.shape[-1], 1), dim=-1)
+        out, total = rows_at(both.flatten(3, 4), inverse_order).split((out.shape[-1], 1), dim=-1)
         return (out * total.softmax(2)).sum(2)
 
     def buckets(self, q: Queries) -> Int[Tensor, "B H R N"]:

@@ -95,7 +95,7 @@ class Batch:
         # one copy to the device for all pieces
         [rows] = index_tensors(self.index, np.concatenate(parts))
         moved = zip(parts, rows.split(list(map(len, parts))), strict=True)
-        return [replace(self.select(there), host_extents=extents[here]).trimmed() for here, there in moved]
+        return [replace(self.select(device_rows), host_extents=extents[part]).trimmed() for part, device_rows in moved]
 
     def trimmed(self) -> Self:
         """The batch without the positions that are padding in every example."""

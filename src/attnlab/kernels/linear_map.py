@@ -48,9 +48,9 @@ def joined(x: Tensor, maps: Sequence[nn.Linear]) -> Tensor | None:
     called one by one.
     """
     biases = tuple(each.bias for each in maps if each.bias is not None)
-    alike = len(biases) in (0, len(maps)) and all(map(_is_plain, maps))
-    alike = alike and len({len(each.weight) for each in maps}) == 1
-    if x.shape[0] * x.shape[1] < FEWEST_POSITIONS or not alike:
+    is_uniform = len(biases) in (0, len(maps)) and all(map(_is_plain, maps))
+    is_uniform = is_uniform and len({len(each.weight) for each in maps}) == 1
+    if x.shape[0] * x.shape[1] < FEWEST_POSITIONS or not is_uniform:
         return None
     weight = torch.cat(tuple(each.weight for each in maps))
     return linear(x, weight, torch.cat(biases) if biases else None)

@@ -37,7 +37,7 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     lines += shortcut_lines(result.get("shortcuts", {}), headlines(result["metrics"]))
     lines += [debug_note(result), f"computed on: {about}" if about else "", f"run folder: {folder}\n"]
     if shown:
-        by = f" by commit {commit_text(made)}" if (made := result.get("git", {})).get("commit") else ""
+        by = f" by commit {commit_text(git)}" if (git := result.get("git", {})).get("commit") else ""
         lines.append(f"This run was finished before{by}; its result is shown.")
         lines.append("To train it again, as after a change of your code, move its folder away.\n")
     lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={folder}')}"]

@@ -21,9 +21,9 @@ def too_large(error: BaseException) -> str | None:
     """The sentence on what is too large, after its subject: why, and what helps; None for another error."""
     if not lacks_memory(error) and not _says(error, TOO_LARGE):
         return None
-    what = "does not fit into memory" if lacks_memory(error) else "is more than a kernel of the GPU takes"
+    problem = "does not fit into memory" if lacks_memory(error) else "is more than a kernel of the GPU takes"
     return (
-        f"{what} ({first_line(error)}); "
+        f"{problem} ({first_line(error)}); "
         "train.max_tokens=4096 takes each batch in pieces of so many tokens, with the same gradient; or make it "
         "smaller: train.batch_size, train.eval_batch_size, backbone.*, or the lengths and sizes of task.*"
     )

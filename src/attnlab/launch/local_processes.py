@@ -63,9 +63,9 @@ class Processes(Launcher):
         plan = self.process_plan([task.job for task in tasks])
         if plan is None:
             return [_run_here(task) for task in tasks]
-        beside = [replace(task, threads=plan.threads, beside=True) for task in tasks]
-        codes = {task.label: _run_here(task) for task in beside if is_finished(task.job)}
-        if left := [task for task in beside if task.label not in codes]:
+        parallel_tasks = [replace(task, threads=plan.threads, shares_terminal=True) for task in tasks]
+        codes = {task.label: _run_here(task) for task in parallel_tasks if is_finished(task.job)}
+        if left := [task for task in parallel_tasks if task.label not in codes]:
             from attnlab.launch.worker_pool import WorkerPool
 
             if line := plan.line(len(left)):

@@ -59,16 +59,16 @@ def measured_step(job: JobConfig) -> StepTime | None:
     sizes, model, device = _sizes(job.raw), _model(job.raw), job.typed.trainer.device
     folders = sorted(folder for folder in top.glob("*") if folder.is_dir())
     runs = [run for folder in folders for run in _finished_below(folder) if run.sizes == sizes]
-    alike = [run for run in runs if run.model == model] or runs
+    candidates = [run for run in runs if run.model == model] or runs
     if device == "auto":
-        alike = [run for run in alike if run.step.is_gpu] or alike
+        candidates = [run for run in candidates if run.step.is_gpu] or candidates
     else:
-        alike = [run for run in alike if run.step.is_gpu == (device != "cpu")]
-    alike = [run for run in alike if run.step.devices == _devices(job)] or alike
-    if not alike:
+        candidates = [run for run in candidates if run.step.is_gpu == (device != "cpu")]
+    candidates = [run for run in candidates if run.step.devices == _devices(job)] or candidates
+    if not candidates:
         return None
-    first = alike[0]
-    same = [run for run in alike if replace(run.step, seconds=first.step.seconds) == first.step]
+    first = candidates[0]
+    same = [run for run in candidates if replace(run.step, seconds=first.step.seconds) == first.step]
     seconds = statistics.median(run.step.seconds[0] for run in same if run.model == first.model)
     remarks = [] if first.model == model else [f"model={first.model[0]}, of the same sizes"]
     remarks += [f"a run on {first.step.devices} devices"] if first.step.devices > 1 else []

@@ -146,11 +146,11 @@ class _Sweep:
 
     def _compare_with_machines(self) -> None:
         """An error for runs that this machine is too small for; a note on a cluster, which may get larger machines."""
-        there = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        machines = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         demands = [self.launcher.demand(task.job.typed, self.gpus_there) for task in self.waiting]
         for text, demand in {_text(demand): demand for demand in demands}.items():
-            if not any(all(node.get(key, 0) >= number for key, number in demand.items()) for node in there):
-                largest = _text({key: max(node.get(key, 0) for node in there) for key in demand})
+            if not any(all(node.get(key, 0) >= number for key, number in demand.items()) for node in machines):
+                largest = _text({key: max(node.get(key, 0) for node in machines) for key in demand})
                 problem = f"a run asks for {text}, and no machine of Ray has that (at most {largest})"
                 if _address(self.launcher.options) == "local":
                     raise UserError(f"{problem}; set hydra.launcher.num_cpus and num_gpus, or trainer.threads")
@@ -164,7 +164,7 @@ class _Sweep:
                 folders.add(task.folder)
                 self.waiting.remove(task)
                 demand = self.launcher.demand(task.job.typed, self.gpus_there)
-                sent = replace(task, threads=self.launcher.threads(), beside=True, needs_gpu="GPU" in demand)
+                sent = replace(task, threads=self.launcher.threads(), shares_terminal=True, needs_gpu="GPU" in demand)
                 resources = {"num_cpus": demand["CPU"], "num_gpus": demand.get("GPU", 0)}
                 reference = self.function.options(**resources, name=task.label).remote(sent, sys.argv, os.getcwd())
                 self.running[reference.future()] = (task, reference)
@@ -187,7 +187,7 @@ class _Sweep:
         text = f"it is finished on its machine, but not in {short_path(task.folder)} here"
         return _failed(task, f"{text}: set paths.runs to a file system that all machines share")
 
-    def _lost(self, task: JobTask, what: str) -> int | None:
+    def _lost(self, task: JobTask, reason: str) -> int | None:
         """Exit code of a run that was lost too often without progress; None: it is to be run again."""
         checkpoint = RunFolder(task.folder).checkpoint
         saved = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
@@ -195,8 +195,8 @@ class _Sweep:
         times = times + 1 if before == saved else 1
         self.losses[task.label] = (saved, times)
         if times > self.launcher.options["max_retries"]:
-            return _failed(task, f"{what}, {counted(times, 'time')} without a new checkpoint")
-        say(task.label, f"{task.name}: {what}; it is begun again and goes on from its last checkpoint")
+            return _failed(task, f"{reason}, {counted(times, 'time')} without a new checkpoint")
+        say(task.label, f"{task.name}: {reason}; it is begun again and goes on from its last checkpoint")
         return None
 
 

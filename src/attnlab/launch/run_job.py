@@ -182,7 +182,7 @@ class JobTask:
     label:   number of the job in the sweep: `[3/12]`.
     name:    what varies in the sweep, `model=linear seed=0`.
     threads: of a run whose `trainer.threads` is null; None = as OMP_NUM_THREADS says.
-    beside:  other processes write to the same terminal, so that every line needs the label.
+    shares_terminal: other processes write to the same terminal, so that every line needs the label.
     needs_gpu: a GPU was asked for, so that `trainer.device=auto` must not become the CPU.
     """
 
@@ -190,7 +190,7 @@ class JobTask:
     label: str
     name: str
     threads: int | None = None
-    beside: bool = False
+    shares_terminal: bool = False
     needs_gpu: bool = False
 
     @property
@@ -203,9 +203,10 @@ class JobTask:
         if is_finished(self.job):
             return 0
         say(self.label, self.name)
-        shown = {"label": self.label, "name": self.name} if self.beside else {"name": f"{self.label} {self.name}"}
+        full_name = {"name": f"{self.label} {self.name}"}
+        shown = {"label": self.label, "name": self.name} if self.shares_terminal else full_name
         code = run_job(self._placed(), quiet=True, **shown)
-        if self.beside and not code:
+        if self.shares_terminal and not code:
             say(self.label, "finished")
         return code
 

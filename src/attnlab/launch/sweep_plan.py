@@ -164,14 +164,14 @@ def _table(plans: Sequence[PlannedRun], experiments: Mapping[int, str] | None) -
         job = plan.task.job
         name = experiments[id(plan)] if experiments else f"{job.label} {job.typed.model.name}"
         rows[name, plan.step].append(plan)
-    for (name, step), alike in rows.items():
-        steps = [plan.steps for plan in alike]
+    for (name, step), group in rows.items():
+        steps = [plan.steps for plan in group]
         left = "-" if None in steps else f"{sum(number or 0 for number in steps):,}"
         ms, hours, on = "-", "-", ""
         if step is not None:
             ms, on = span((seconds * 1000 for seconds in step.seconds), step.is_guess), _source(step)
-            hours = span(total, step.is_guess) if (total := _total(alike)) else "-"
-        table.add_row(name, f"{len(alike):,}", left, ms, hours, on)
+            hours = span(total, step.is_guess) if (total := _total(group)) else "-"
+        table.add_row(name, f"{len(group):,}", left, ms, hours, on)
     return table
 
 
@@ -203,8 +203,8 @@ def _hours(plans: Sequence[PlannedRun]) -> list[str]:
     lines = []
     for (hardware, is_gpu, is_guess), runs_of_hardware in parts.items():
         how = "guessed (cost.ms_a_step), not measured" if is_guess else "by measured steps"
-        total, what = span(_total(runs_of_hardware) or (), is_guess), "GPU-hours" if is_gpu else "hours"
-        lines.append(f"{what}: {total} on {hardware}, {how} (no validations or tests)")
+        total, unit = span(_total(runs_of_hardware) or (), is_guess), "GPU-hours" if is_gpu else "hours"
+        lines.append(f"{unit}: {total} on {hardware}, {how} (no validations or tests)")
     if any(is_guess for _, _, is_guess in parts):
         lines.append(f"a run of each model with train.max_steps={SHORT_RUN} measures the steps that were guessed")
     if unknown := [plan for plan in plans if plan.step is None]:

@@ -174,27 +174,27 @@ def _files(settings: Iterable[tuple[str, str, Task]], folders: Folders) -> Itera
     for option, value, task in settings:
         sources = task.sources()
         key = tuple((source.paths, source.archive, source.offers) for source in sources)
-        values, alike = groups.setdefault(key, (defaultdict(list), []))
+        values, source_lists = groups.setdefault(key, (defaultdict(list), []))
         values[option].append(value)
-        alike.append(sources)
-    for number, (values, alike) in enumerate(groups.values()):
+        source_lists.append(sources)
+    for number, (values, source_lists) in enumerate(groups.values()):
         # split=simple, length; language=en:
         readers = "; ".join(f"{option}={listed(names)}" for option, names in values.items())
         parts: list[RenderableType] = [Text(f"{readers}:")] if len(groups) > 1 else []
-        for same in zip(*alike, strict=True):
-            what = f"{same[0].what}: " if len({source.what for source in same}) == 1 else ""
-            parts.append(_state(same[0], folders, what))
-        parts += [] if alike[0] else [Text("none needed: generated", style="green")]
+        for same in zip(*source_lists, strict=True):
+            prefix = f"{same[0].title}: " if len({source.title for source in same}) == 1 else ""
+            parts.append(_state(same[0], folders, prefix))
+        parts += [] if source_lists[0] else [Text("none needed: generated", style="green")]
         yield "" if number else "files", Group(*parts)
 
 
-def _state(source: DataSource, folders: Folders, what: str) -> RenderableType:
+def _state(source: DataSource, folders: Folders, prefix: str) -> RenderableType:
     """Where files were found; for missing files, where to get them and where to put them."""
     if tree := source.find(folders):
-        return Text.assemble(what, ("found", "green"), f" at {tree.path}")
+        return Text.assemble(prefix, ("found", "green"), f" at {tree.path}")
     how = "; downloaded when needed" if source.archive is not None else ""
     ways = _facts(row for offer, path in source.ways(folders) for row in (("get", offer), ("put", str(path))))
-    return Group(Text.assemble(what, ("missing", "red"), how), ways)
+    return Group(Text.assemble(prefix, ("missing", "red"), how), ways)
 
 
 def _subsets(prepared: Prepared) -> Table:

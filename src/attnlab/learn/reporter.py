@@ -27,17 +27,17 @@ class Reporter:
         if self.style != "none":
             self.console.print(f"{self.label} {text}" if self.label else text, highlight=False, soft_wrap=True)
 
-    def start(self, what: str, total: int, done: int = 0) -> None:
-        """Start to show the progress of `what`, which has `total` parts."""
+    def start(self, activity: str, total: int, done: int = 0) -> None:
+        """Start to show the progress of `activity`, which has `total` parts."""
         self.stop()
-        self.what, self.first, self.total, self.started = what, done, total, time.monotonic()
+        self.activity, self.first, self.total, self.started = activity, done, total, time.monotonic()
         self.spoken = self.started
         if self.style == "bar":
             name, note = "{task.description}", "{task.fields[note]}"
             done_of = TextColumn("{task.completed:,.0f}/{task.total:,.0f}")
             columns = (name, BarColumn(), done_of, note, TimeRemainingColumn())
             self.progress = Progress(*columns, console=self.console, transient=False)
-            self.task = self.progress.add_task(what, total=total, completed=done, note="")
+            self.task = self.progress.add_task(activity, total=total, completed=done, note="")
             self.progress.start()
 
     def update(self, done: int, note: str = "") -> None:
@@ -46,7 +46,7 @@ class Reporter:
         elif self.style == "lines" and (time.monotonic() - self.spoken > LINE_SECONDS or done == self.total):
             self.spoken = time.monotonic()
             left = (self.total - done) / max(self.rate(done), 1e-9)
-            self.say(f"{self.what} {done:,}/{self.total:,}  {note}  {self.rate(done):.1f}/s  {left:.0f} s left")
+            self.say(f"{self.activity} {done:,}/{self.total:,}  {note}  {self.rate(done):.1f}/s  {left:.0f} s left")
 
     def rate(self, done: int) -> float:
         return (done - self.first) / max(time.monotonic() - self.started, 1e-9)

@@ -145,9 +145,15 @@ def _position_rows() -> Iterator[list[str]]:
     for name in names_in(POSITIONS):
         kind = load_class(positions_path(name), Positions)
         text, needs = _Opening(kind), positions_named(name).needs
-        able = [item.kind.__name__ for item in mechanisms().values() if needs and getattr(item.kind, needs)]
+        mechanism_names = [item.kind.__name__ for item in mechanisms().values() if needs and getattr(item.kind, needs)]
         cells = f"`{text.equation}`" if needs else text.equation
-        yield [f"`{name}`", cells, ", ".join(f"`{each}`" for each in sorted(able)) or "all", text.paper, _tests(kind)]
+        yield [
+            f"`{name}`",
+            cells,
+            ", ".join(f"`{each}`" for each in sorted(mechanism_names)) or "all",
+            text.paper,
+            _tests(kind),
+        ]
 
 
 def with_tables(page: str) -> str:

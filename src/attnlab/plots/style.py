@@ -76,7 +76,7 @@ def panels(
     return figure, axes[:number]
 
 
-def beside(number: int) -> int:
+def panel_columns(number: int) -> int:
     """The columns of a figure with so many small panels."""
     return number if number <= 3 else 2 if number == 4 else 3
 

@@ -103,8 +103,8 @@ def _require_one_setting(row: str, column: Column, runs: Sequence[ReportRun]) ->
 def _require_one_data(runs: Sequence[ReportRun]) -> None:
     """Checks that runs with the same task settings that count were trained and tested on the same data, by its hash."""
     trained = [run for run in runs if (run.state == "finished" or run.diverged) and run.data.get("hash")]
-    for alike in grouped((run, unique_text(run.config["task"])) for run in trained).values():
-        by_data = grouped((short_name(run.folder), str(run.data["hash"])) for run in alike)
+    for group in grouped((run, unique_text(run.config["task"])) for run in trained).values():
+        by_data = grouped((short_name(run.folder), str(run.data["hash"])) for run in group)
         if len(by_data) > 1:
             folders = "; ".join(f"data {name}: {listed(names, 4)}" for name, names in by_data.items())
             raise TableError(

@@ -120,7 +120,7 @@ def _begun_outside(table: Table, runs: Sequence[ReportRun]) -> dict[Key, str]:
     """The begun runs with the settings of some runs that are not in the table, and their states; diverged ones
     finished."""
     settings = [run.settings for run in runs]
-    outside = [run for run in table.beside if run.settings in settings]
+    outside = [run for run in table.other_runs if run.settings in settings]
     return {(run.data_seed, run.seed): "finished" if run.diverged else run.state for run in outside}
 
 

@@ -49,28 +49,29 @@ def problems(table: Table, skipped: Sequence[str] = ()) -> list[str]:
 
 def notes(table: Table) -> list[str]:
     """Sentences on the numbers that are there: cost, commits, data, tested weights."""
-    runs, made = table.finished(), origin(table)
+    runs, run_origin = table.finished(), origin(table)
     unknown = sum(run.value("seconds") is None for run in runs)
     timed = f", without {unknown} whose time is not known" if unknown else ""
-    seconds = made.seconds or 0.0
+    seconds = run_origin.seconds or 0.0
     spent = next(f"{seconds / size:.1f} {unit}" for unit, size in _TIMES.items() if seconds >= size or size == 1)
-    cost = f"{counted(made.runs, 'run')}, {spent} of training{timed}"
+    cost = f"{counted(run_origin.runs, 'run')}, {spent} of training{timed}"
+    hardware = listed(run_origin.hardware) if run_origin.hardware else "unknown hardware"
     lines = [
-        f"{cost}, on {listed(made.hardware) if made.hardware else 'unknown hardware'}" if runs else "no finished run",
+        f"{cost}, on {hardware}" if runs else "no finished run",
         flow_line(table),
         *left_out(table),
     ]
     now, commits = git_state()["commit"], {run.result.get("git", {}).get("commit") for run in runs}
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
     if commits - {None}:
-        lines.append(f"made by commit {', '.join(made.commits)}{since}")
+        lines.append(f"made by commit {', '.join(run_origin.commits)}{since}")
     abouts = grouped((run, str(run.result.get("data", {}).get("about") or "")) for run in runs)
     abouts.pop("", None)
-    tasks = {about: dict.fromkeys(task_and_split(run.config) for run in alike) for about, alike in abouts.items()}
+    tasks = {about: dict.fromkeys(task_and_split(run.config) for run in group) for about, group in abouts.items()}
     several = len(set().union(*tasks.values())) > 1
-    for about, alike in abouts.items():
-        part = f"{len(alike)} of {len(runs)} runs{f': {listed(tasks[about], 6)}' if several else ''}"
-        lines.append(f"computed on{'' if len(alike) == len(runs) else f' ({part})'}: {about}")
+    for about, group in abouts.items():
+        part = f"{len(group)} of {len(runs)} runs{f': {listed(tasks[about], 6)}' if several else ''}"
+        lines.append(f"computed on{'' if len(group) == len(runs) else f' ({part})'}: {about}")
     pixels = _distinct(setting("task.pixels", run.config) for run in runs)
     lines += [f"pictures: task.pixels={', '.join(pixels)}"] if pixels else []
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)

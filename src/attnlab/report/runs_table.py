@@ -38,9 +38,10 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
     """
     folders = run_folders(str(folder))
     if not folders:
-        there = Path(folder).exists() or glob.has_magic(str(folder))
+        folder_exists = Path(folder).exists() or glob.has_magic(str(folder))
         missing = f"no such folder{hint(folder_like(Path(folder)))}"
-        raise RunError(f"{folder}: {'there is no run folder at or below it (no config.yaml)' if there else missing}")
+        problem = "there is no run folder at or below it (no config.yaml)" if folder_exists else missing
+        raise RunError(f"{folder}: {problem}")
     rows: list[dict[str, Any]] = []
     settings: dict[int, dict[str, Any]] = {}
     for path in folders:

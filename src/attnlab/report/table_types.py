@@ -82,7 +82,7 @@ class Table:
         return [self.by_folder[folder] for folder in folders]
 
     @cached_property
-    def beside(self) -> list[ReportRun]:
+    def other_runs(self) -> list[ReportRun]:
         """The begun runs of the same settings that are not in the table."""
         return begun_beside(self.runs)
 
@@ -103,8 +103,8 @@ class Table:
         columns = [column for column in self.columns if not column.of]
         columns = [column for column in columns if column.metric.rpartition("/")[0] == subset] or columns
         chosen = self.report.best_over
-        alike = grouped((column, (repr(column.where), column.name if chosen else "")) for column in columns).values()
-        return {", ".join(column.name for column in each) if len(alike) > 1 else "": self._of(each) for each in alike}
+        groups = grouped((column, (repr(column.where), column.name if chosen else "")) for column in columns).values()
+        return {", ".join(column.name for column in each) if len(groups) > 1 else "": self._of(each) for each in groups}
 
     def _of(self, columns: Sequence[Column]) -> "Table":
         """The table of some columns and their runs."""
@@ -174,7 +174,7 @@ class Table:
         for cell, base in pairs:
             pair = paired_on_data(cell.seeds, base.seeds, cell.column.metric)
             tests += pair is not None and pair.is_tested and cell.column.metric not in OF_RUNS
-        return [made for pair in pairs if (made := _comparison(*pair, tests)) is not None]
+        return [comparison for pair in pairs if (comparison := _comparison(*pair, tests)) is not None]
 
 
 def _comparison(cell: Cell, base: Cell, tests: int) -> Comparison | None:

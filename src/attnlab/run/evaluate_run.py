@@ -132,8 +132,9 @@ def _require_same_outputs(tested: TaskSpec, trained: TaskSpec) -> None:
         raise RunError(f"task.end_token={str(tested.end_token).lower()}: the run was trained {why}; leave the key out")
     for name in ("input_vocabulary", "output_vocabulary", "n_classes"):
         if getattr(tested, name) != getattr(trained, name):
-            there, here = getattr(trained, name), getattr(tested, name)
-            raise RunError(f"the run was trained with {name.replace('_', ' ')} {there} and this data has {here}")
+            trained_value, tested_value = getattr(trained, name), getattr(tested, name)
+            quantity = name.replace("_", " ")
+            raise RunError(f"the run was trained with {quantity} {trained_value} and this data has {tested_value}")
 
 
 def _require_same_tokens(tested: Task, trained: Task) -> None:

@@ -57,8 +57,8 @@ def subset_problem(task: Mapping[str, Any], subset: str) -> Problem | None:
 def unknown_subset(subset: str, names: Sequence[str]) -> Problem:
     """The problem of an unknown subset, with the nearest one and all of them."""
     above = [name for name in names if subset.startswith(f"{name}/")]
-    alike = [name for name in names if name.split("/")[0] == subset.split("/", 1)[0]]
-    near = nearest(subset, names) or next(iter([*above, *alike]), None)
+    siblings = [name for name in names if name.split("/")[0] == subset.split("/", 1)[0]]
+    near = nearest(subset, names) or next(iter([*above, *siblings]), None)
     return Problem("subset", f"={subset}: no such subset{hint(near)}; this task and split have {', '.join(names)}")
 
 

@@ -66,8 +66,9 @@ def best_weights(folder: Path, step: int, rule: str = "") -> dict[str, torch.Ten
     path = folder / weights_name(rule, step)
     _require_best(path)
     saved = _read(path, BestWeights)
-    if (there := saved["step"]) != step:
-        raise RunError(f"{path} holds the weights of step {there}, not {step} as last.ckpt says; {_advice(folder)}")
+    if (recorded_step := saved["step"]) != step:
+        problem = f"{path} holds the weights of step {recorded_step}, not {step} as last.ckpt says"
+        raise RunError(f"{problem}; {_advice(folder)}")
     return saved["network"]
 
 
@@ -78,10 +79,10 @@ def _require_best(path: Path) -> None:
 
 def _require_identity(saved: Any, path: Path) -> None:
     """Refuse weights of another run, which may fit the network and would be reported as results of this run."""
-    there = saved.get(IDENTITY) if isinstance(saved, dict) else None
-    if not isinstance(there, dict):
+    run_identity = saved.get(IDENTITY) if isinstance(saved, dict) else None
+    if not isinstance(run_identity, dict):
         raise RunError(f"{path} does not say which run it is of; {_advice(path.parent)}")
-    if other := other_run(there, path.parent):
+    if other := other_run(run_identity, path.parent):
         raise RunError(f"{path} holds the weights of {other} than the config.yaml beside it; {_advice(path.parent)}")
 
 

@@ -222,16 +222,16 @@ def read_result(path: Path) -> dict[str, Any] | None:
     return result
 
 
-def other_run(there: Any, folder: Path) -> str | None:
+def other_run(run_identity: Any, folder: Path) -> str | None:
     """Names the run of an identity if that is not the run of a folder's config.yaml (`stored_config`): `another run
     (seed 1 instead of 0)`; else None.
     """
     config = stored_config(folder / "config.yaml")
-    here = identity(config)
-    if there == here:
+    folder_identity = identity(config)
+    if run_identity == folder_identity:
         return None
-    differing = [key for key in ("task", "model", "seed") if there.get(key) != here[key]]
-    others = ", ".join(f"{key} {there.get(key)} instead of {here[key]}" for key in differing)
+    differing = [key for key in ("task", "model", "seed") if run_identity.get(key) != folder_identity[key]]
+    others = ", ".join(f"{key} {run_identity.get(key)} instead of {folder_identity[key]}" for key in differing)
     return f"another run ({others or 'of another configuration'})"
 
 

@@ -174,23 +174,25 @@ class RunFolder:
         if self.config_file.exists():
             self.require_config(config)
         elif former:
-            there = f"{self.path} holds {', '.join(former)} but no config.yaml"
-            raise RunError(f"{there}; restore config.yaml, or move the folder away to begin again")
+            problem = f"{self.path} holds {', '.join(former)} but no config.yaml"
+            raise RunError(f"{problem}; restore config.yaml, or move the folder away to begin again")
         else:
             write_text(self.config_file, config_text(config))
 
     def require_config(self, config: Mapping[str, Any]) -> None:
         """Compare a configuration with config.yaml; a RunError names every difference that training depends on."""
-        there = read_config(self.config_file)
-        changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (there, config)))
+        former_config = read_config(self.config_file)
+        changes = differences(*({**comparable(each), "seed": each.get("seed")} for each in (former_config, config)))
         if not changes:
             return
         version = "unknown"
         with contextlib.suppress(RunError):
             version = self.status().get("attnlab", version)
-        made = "" if version == attnlab.__version__ else f" (made by attnlab {version}, this is {attnlab.__version__})"
+        origin = (
+            "" if version == attnlab.__version__ else f" (made by attnlab {version}, this is {attnlab.__version__})"
+        )
         raise RunError(
-            f"{self.path} holds a run whose configuration differs from this one{made}:\n    "
+            f"{self.path} holds a run whose configuration differs from this one{origin}:\n    "
             + "\n    ".join(changes)
             + "\n  move the folder away, or give those keys their former values"
         )

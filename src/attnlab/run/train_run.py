@@ -218,8 +218,8 @@ def _require_same_data(folder: RunFolder, task: Task, prepared: Prepared[Example
 
 def size_line(network: torch.nn.Module, device: torch.device, ranks: Ranks = ALONE) -> str:
     """Number of parameters, hardware and number of processes, as one line of progress."""
-    made = provenance.hardware(device)
-    hardware = f"GPU {made['gpu']}" if made["gpu"] else f"CPU {made['cpu']}, threads: {made['threads']}"
+    parts = provenance.hardware(device)
+    hardware = f"GPU {parts['gpu']}" if parts["gpu"] else f"CPU {parts['cpu']}, threads: {parts['threads']}"
     machines = f" on {ranks.layout.nodes} machines" if ranks.layout.nodes > 1 else ""
     several = f", in {ranks.world} processes{machines}" if ranks.world > 1 else ""
     return f"{count_parameters(network):,} parameters, on {hardware}{several}"

@@ -84,15 +84,17 @@ def load_warm_start(network: "nn.Module", folder: Path, wanted: dict[str, Any]) 
     if problem := fit_problem(folder, stored, wanted):
         raise RunError(problem)
     weights, where = run_weights(folder, "selected", stored["train"]["selection"])
-    there = {_without_prefix(name): value for name, value in weights.items() if _in_body(name)}
-    mine = {name: value for name, value in network.state_dict().items() if _in_body(name)}
+    stored_body = {_without_prefix(name): value for name, value in weights.items() if _in_body(name)}
+    own_body = {name: value for name, value in network.state_dict().items() if _in_body(name)}
     unfit = [
-        name for name, value in mine.items() if getattr(there.get(_without_prefix(name)), "shape", None) != value.shape
+        name
+        for name, value in own_body.items()
+        if getattr(stored_body.get(_without_prefix(name)), "shape", None) != value.shape
     ]
-    unfit += sorted(there.keys() - set(map(_without_prefix, mine)))
+    unfit += sorted(stored_body.keys() - set(map(_without_prefix, own_body)))
     if unfit:
         raise RunError(f"from_run={folder}: its weights do not fit this network ({unfit[0]}){_cause(unfit[0])}")
-    loaded = {name: there[_without_prefix(name)] for name in mine}
+    loaded = {name: stored_body[_without_prefix(name)] for name in own_body}
     network.load_state_dict(network.state_dict() | loaded)
     total = sum(value.numel() for value in network.state_dict().values())
     return {"run": str(folder), **where, "share": sum(value.numel() for value in loaded.values()) / total}

@@ -141,16 +141,16 @@ class Task(ABC):
         """
 
     def cached(
-        self, cache: Path, name: str, options: Mapping[str, object], build: Callable[[Path], None], what: str = ""
+        self, cache: Path, name: str, options: Mapping[str, object], build: Callable[[Path], None], data_name: str = ""
     ) -> Path:
         """The cache folder for these options and this version, filled by `build` unless an earlier build exists.
 
         Args:
             name: beginning of the folder's name.
-            what: names the data in messages; the folder's name by default.
+            data_name: names the data in messages; the folder's name by default.
         """
         folder = cache / cache_key(name, self.version, options)
-        return build_once(folder, build, what or folder.name)
+        return build_once(folder, build, data_name or folder.name)
 
     def cached_text(self, cache: Path, name: str, options: Mapping[str, object], text: Callable[[], str]) -> str:
         """A text that takes time, from the cache."""

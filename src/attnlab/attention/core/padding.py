@@ -55,7 +55,7 @@ def with_checked_memory(init_state: Callable[..., Any]) -> Callable[..., Any]:
 
 def _require_numbers(name: str, x: Tensor, batch: int | None, positions: int | None, d_model: int) -> None:
     wanted = batch, positions, d_model
-    fits = x.ndim == 3 and all(size in (None, there) for size, there in zip(wanted, x.shape, strict=True))
+    fits = x.ndim == 3 and all(size in (None, length) for size, length in zip(wanted, x.shape, strict=True))
     if not fits or not x.is_floating_point():
         sizes = ", ".join(
             word if size is None else str(size) for size, word in zip(wanted, ("batch", "positions", ""), strict=True)

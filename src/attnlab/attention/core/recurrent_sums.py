@@ -106,8 +106,8 @@ def _products(
     rows = torch.cat((q, k), dim=-2) if with_keys else q
     scores = (rows @ k.transpose(-1, -2)).split(k.shape[-2], dim=-2)
     if log_decay is None:
-        one = k.new_ones(1, 1, 1, 1, 1)
-        return [scores[0].tril(), *scores[1:]], one, one, one
+        no_decay = k.new_ones(1, 1, 1, 1, 1)
+        return [scores[0].tril(), *scores[1:]], no_decay, no_decay, no_decay
     ones = (torch.ones_like(log_decay) for _ in range(2))
     decays, starts, ends, total = _DecayedProducts.apply(log_decay, *ones, False)
     return [each * decays for each in scores], starts, ends, total

@@ -35,8 +35,8 @@ def _by_folder(choices: Sequence[str]) -> str:
         plain = next((choice.removesuffix(end) for end in _ENDINGS if choice.endswith(end)), "")
         if plain not in choices:
             folder, _, name = choice.rpartition("/")
-            also = "".join(f"[{end}]" for end in _ENDINGS if choice + end in choices)
-            folders.setdefault(folder, []).append(name + also)
+            variants = "".join(f"[{end}]" for end in _ENDINGS if choice + end in choices)
+            folders.setdefault(folder, []).append(name + variants)
     alone = folders.pop("", [])
     return ", ".join([*alone, *(f"{folder}/{{{', '.join(names)}}}" for folder, names in folders.items())])
 

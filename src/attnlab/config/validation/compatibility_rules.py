@@ -27,14 +27,14 @@ NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
 """keys of the backbone that not every network reads, with the value that says nothing, and why others are refused"""
 
 
-def models_that_can(conf: Path, able: Callable[[dict[str, Any]], bool]) -> str:
+def models_that_can(conf: Path, condition: Callable[[dict[str, Any]], bool]) -> str:
     """`models that can: ...`, for messages; models in subfolders belong to one paper's tables and are left out.
 
     Args:
-        able: takes the classes of a model by slot and, as `ortho`, its `ortho.where`.
+        condition: takes the classes of a model by slot and, as `ortho`, its `ortho.where`.
     """
     shipped = {name: _model_classes(name, conf) for name in group_choices(conf)["model"] if "/" not in name}
-    return f"models that can: {listed(name for name, classes in shipped.items() if classes and able(classes))}"
+    return f"models that can: {listed(name for name, classes in shipped.items() if classes and condition(classes))}"
 
 
 @cached_per_folder
@@ -102,8 +102,8 @@ def _example(view: View, slot: str) -> str:
     """A line of yaml for a slot that a model leaves out: the encoder's attention where it has the form."""
     if slot == "decoder":
         return "decoder: ${.encoder}"
-    able = (item.path for _, _, item in view.attentions("encoder") if item.can(f"supports_{slot}"))
-    return f"{slot}: {{_target_: {next(able, 'attnlab.attention.softmax.SoftmaxAttention')}}}"
+    paths = (item.path for _, _, item in view.attentions("encoder") if item.can(f"supports_{slot}"))
+    return f"{slot}: {{_target_: {next(paths, 'attnlab.attention.softmax.SoftmaxAttention')}}}"
 
 
 def _shares(view: View) -> Iterator[Problem]:
@@ -148,11 +148,13 @@ def _directions(view: View) -> Iterator[Problem]:
     for key, slot, signature, lacking in _lacking(view):
         forms = " and no ".join(name.removeprefix("supports_") for name in lacking)
         cost = signature.unsupported.get(lacking[0], "")
-        able = models_that_can(view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs))
+        capable_models = models_that_can(
+            view.conf, lambda classes: all(all_can(classes[slot], name) for slot, name in all_needs)
+        )
         alone = view["backbone.architecture"] == "decoder_only" and "encoder" not in view.needs
-        there = "in its one decoder" if alone else "there"
-        needed = f"which a task of kind {view.kind} needs {there}{_unless_causal(view)}"
-        yield Problem(key, f"={signature.name}: has no {forms} form{cost}, {needed}; {able}")
+        place = "in its one decoder" if alone else "there"
+        needed = f"which a task of kind {view.kind} needs {place}{_unless_causal(view)}"
+        yield Problem(key, f"={signature.name}: has no {forms} form{cost}, {needed}; {capable_models}")
 
 
 def _options_fit(view: View) -> Iterator[Problem]:
@@ -168,8 +170,11 @@ def _positions_possible(view: View) -> Iterator[Problem]:
     need = view.positions_class.needs
     lacking = [item for _, _, item in view.attentions("encoder", "decoder") if need and not item.can(need)]
     if lacking:
-        able = models_that_can(view.conf, lambda classes: all_can(classes["encoder"] + classes["decoder"], need))
-        yield Problem(key, f"={value}: not possible with {lacking[0].name} (model {view['model.name']}); {able}")
+        capable_models = models_that_can(
+            view.conf, lambda classes: all_can(classes["encoder"] + classes["decoder"], need)
+        )
+        refusal = f"not possible with {lacking[0].name} (model {view['model.name']})"
+        yield Problem(key, f"={value}: {refusal}; {capable_models}")
 
 
 def _ortho(view: View) -> Iterator[Problem]:
@@ -179,17 +184,17 @@ def _ortho(view: View) -> Iterator[Problem]:
     key, claim, name = "model.ortho.weight", f"={show(weight)}", view["model.name"]
     used = covered_slots(where, list(view.needs))
     lacking = {item.name for _, _, item in view.attentions(*used) if not item.can("supports_orthogonality")}
-    able = models_that_can(view.conf, lambda classes: bool(classes["ortho"]))
+    capable_models = models_that_can(view.conf, lambda classes: bool(classes["ortho"]))
     if not where:
         name_it = "" if lacking else f", or name its slots: model.ortho.where=[{next(iter(view.needs))}]"
-        yield Problem(
-            key, f"{claim}: model {name} has no orthogonality loss (model.ortho.where is empty); {able}{name_it}"
-        )
+        problem = f"model {name} has no orthogonality loss (model.ortho.where is empty)"
+        yield Problem(key, f"{claim}: {problem}; {capable_models}{name_it}")
     elif not used:
-        there = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
-        yield Problem(key, f"{claim}: {there}; it has {listed(view.needs)}")
+        problem = f"model.ortho.where={show(where)} names no attention of task {view['task.name']}"
+        yield Problem(key, f"{claim}: {problem}; it has {listed(view.needs)}")
     elif lacking:
-        yield Problem(key, f"{claim}: {listed(sorted(lacking))} (model {name}) has no orthogonality loss; {able}")
+        problem = f"{listed(sorted(lacking))} (model {name}) has no orthogonality loss"
+        yield Problem(key, f"{claim}: {problem}; {capable_models}")
 
 
 def _normalization(view: View) -> Iterator[Problem]:
@@ -200,9 +205,9 @@ def _normalization(view: View) -> Iterator[Problem]:
         key, value = f"model.normalization.{name}", view[f"model.normalization.{name}"]
         if name in read or value == silent or (name == "placement" and not normalizing):
             continue
-        what = f"reads {name}" if normalizing else "normalises queries and keys"
-        able = models_that_can(view.conf, partial(_normalizing, name))
-        yield Problem(key, f"={show(value)}: no attention of model {view['model.name']} {what}; {able}")
+        action = f"reads {name}" if normalizing else "normalises queries and keys"
+        capable_models = models_that_can(view.conf, partial(_normalizing, name))
+        yield Problem(key, f"={show(value)}: no attention of model {view['model.name']} {action}; {capable_models}")
 
 
 def _normalizing(name: str, classes: dict[str, Any]) -> bool:

@@ -40,14 +40,14 @@ def cache_key(name: str, version: int, options: Mapping[str, object]) -> str:
     return f"{name}-v{version}-{digest[:12]}"
 
 
-def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
+def build_once(folder: Path, build: Callable[[Path], None], data_name: str) -> Path:
     """`folder`, filled by `build` unless an earlier build exists; safe among processes and against kill -9.
 
     A finished folder with a missing or changed file is built again, with a message, so a build must be repeatable.
 
     Args:
         build: fills an empty folder, given by its path.
-        what: names the data in messages.
+        data_name: names the data in messages.
 
     Raises:
         DataError: no space on the disk, or a folder without permission to write.
@@ -55,14 +55,14 @@ def build_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
     if (fault := _fault(folder)) is None:
         return folder
     anew = "" if fault == ABSENT else f" anew ({folder} {fault})"
-    with disk_errors(f"preparing {what}{anew}", folder.parent):
+    with disk_errors(f"preparing {data_name}{anew}", folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(folder.with_name(folder.name + ".lock"), what):
+        with exclusive(folder.with_name(folder.name + ".lock"), data_name):
             # the process that held the lock before may have finished the build, or died and left these folders
             for leftover in folder.parent.glob(f".{folder.name}.*"):
                 _remove(leftover)
             if (fault := _fault(folder)) is not None:
-                _build(folder, build, what, fault)
+                _build(folder, build, data_name, fault)
     return folder
 
 
@@ -121,7 +121,7 @@ def _entry(path: Path) -> list:
         return [path.stat().st_size, hashlib.file_digest(file, HASH).hexdigest()]
 
 
-def _build(folder: Path, build: Callable[[Path], None], what: str, fault: str) -> None:
+def _build(folder: Path, build: Callable[[Path], None], data_name: str, fault: str) -> None:
     unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
     unfinished.mkdir()
     try:
@@ -132,7 +132,7 @@ def _build(folder: Path, build: Callable[[Path], None], what: str, fault: str) -
         for path in [*unfinished.rglob("*"), unfinished]:
             _sync(path)
         if folder.exists():
-            say(f"{folder} {fault}: {what} is made anew")
+            say(f"{folder} {fault}: {data_name} is made anew")
             # moved rather than emptied, because another process may have mapped its arrays
             os.replace(folder, unfinished.with_name(unfinished.name + ".old"))
         os.replace(unfinished, folder)

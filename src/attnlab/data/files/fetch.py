@@ -68,13 +68,13 @@ def disk_errors(doing: str, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def exclusive(lock: Path, what: str) -> Iterator[None]:
+def exclusive(lock: Path, data_name: str) -> Iterator[None]:
     """Holds a lock file, with a message while another process holds it; a lock ends with its process."""
     advice = "set ATTNLAB_DATA and ATTNLAB_CACHE (paths.data, paths.cache) to another file system"
     try:
         holder = held_lock(lock, 0.5, advice)
     except Timeout:
-        say(f"waiting for another process that prepares {what} ({lock})")
+        say(f"waiting for another process that prepares {data_name} ({lock})")
         holder = held_lock(lock, -1.0, advice)
     try:
         yield

@@ -29,8 +29,8 @@ def held_lock(path: Path, seconds: float, advice: str) -> FileLock:
         NoLocks: nobody can hold it.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        what = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "no plain file"
-        raise NoLocks(f"{path} is {what}, where a process locks a file; remove it")
+        kind = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "no plain file"
+        raise NoLocks(f"{path} is {kind}, where a process locks a file; remove it")
     # not by the mere existence of a file, which would outlive a killed process
     lock = FileLock(path, timeout=seconds, fallback_to_soft=False)
     try:

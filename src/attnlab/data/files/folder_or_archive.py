@@ -245,14 +245,14 @@ def open_archive(path: Path) -> FileTree:
 class DataSource:
     """Where the official files of a task are found.
 
-    what:    names the files in messages.
+    title:   names the files in messages.
     paths:   folders or archives below the data folder; the first that exists is read, and messages name the first one
              as the destination.
     archive: the file that is downloaded where none of them exists; None: no automatic download.
     offers:  addresses for a download by hand, with sizes.
     """
 
-    what: str
+    title: str
     paths: tuple[str, ...]
     archive: OfficialFile | None = None
     offers: tuple[str, ...] = ()
@@ -286,7 +286,7 @@ class DataSource:
         """Message about missing files: their name, addresses and destinations."""
         ways = "; or ".join(f"{offer}, to be put at {path}" for offer, path in self.ways(folders))
         return (
-            f"{self.what}: missing; {folders.data} has none of {', '.join(self.paths)}. Where to get it: {ways}. "
+            f"{self.title}: missing; {folders.data} has none of {', '.join(self.paths)}. Where to get it: {ways}. "
             "Another data folder: paths.data=... or ATTNLAB_DATA."
         )
 

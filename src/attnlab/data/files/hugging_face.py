@@ -32,8 +32,8 @@ class HubData:
         except Exception as error:
             # the package passes on many kinds of errors of its dependencies
             reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-            what = f"{self.name} ({self.configuration}) could not be loaded ({reason})"
-            raise DataError(f"{what}. {self.advice}") from error
+            problem = f"{self.name} ({self.configuration}) could not be loaded ({reason})"
+            raise DataError(f"{problem}. {self.advice}") from error
 
 
 def load_from_hub(name: str, configuration: str, revision: str) -> Mapping[str, Any]:

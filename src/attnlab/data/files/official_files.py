@@ -73,8 +73,8 @@ class OfficialFiles(DataSource):
                 contents[path] = FileContent(where, whole(file, where), self.file(path))
         for path in paths:
             if path not in contents:
-                there = fetch(self.file(path), folders)
-                contents[path] = FileContent(str(there), read_regular(there), self.file(path))
+                local_file = fetch(self.file(path), folders)
+                contents[path] = FileContent(str(local_file), read_regular(local_file), self.file(path))
         return contents
 
 

@@ -20,7 +20,7 @@ def say(text: str) -> None:
 
 
 def track(
-    items: Iterable[T], what: str, total: float | None, size: Callable[[T], float] = lambda item: 1
+    items: Iterable[T], activity: str, total: float | None, size: Callable[[T], float] = lambda item: 1
 ) -> Iterator[T]:
     """The items; shows progress on stderr once they take longer than `PATIENCE`.
 
@@ -34,23 +34,23 @@ def track(
             yield item
             done += size(item)
             if update is None and time.monotonic() - start > PATIENCE:
-                update = stack.enter_context((_bar if sys.stderr.isatty() else _lines)(what, total, start))
+                update = stack.enter_context((_bar if sys.stderr.isatty() else _lines)(activity, total, start))
             if update is not None:
                 update(done)
 
 
 @contextmanager
-def _bar(what: str, total: float | None, start: float) -> Iterator[Update]:
+def _bar(activity: str, total: float | None, start: float) -> Iterator[Update]:
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(activity, total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
 @contextmanager
-def _lines(what: str, total: float | None, start: float) -> Iterator[Update]:
+def _lines(activity: str, total: float | None, start: float) -> Iterator[Update]:
     """Lines; the last one only comes if the work is not given up."""
     spoken: float | None = None
 
@@ -61,9 +61,9 @@ def _lines(what: str, total: float | None, start: float) -> Iterator[Update]:
             return
         spoken = now
         if not total:
-            return say(f"{what}: {done:,.0f} so far")
+            return say(f"{activity}: {done:,.0f} so far")
         left = (now - start) * max(total / done - 1, 0) if done else 0
-        say(f"{what}: {min(done / total, 1):.0%}" + (f", about {left:.0f} s left" if left else ""))
+        say(f"{activity}: {min(done / total, 1):.0%}" + (f", about {left:.0f} s left" if left else ""))
 
     yield update
-    say(f"{what}: done in {time.monotonic() - start:.0f} s")
+    say(f"{activity}: done in {time.monotonic() - start:.0f} s")

@@ -26,8 +26,8 @@ def read_pickle(content: bytes, where: str) -> dict[str, Any]:
         raise
     except Exception as error:
         # a damaged file may raise any exception, as pickle's documentation says
-        what = f"{where} is cut short or no pickle of arrays ({error})"
-        raise DataError(f"{what}. Put the official file in its place.") from error
+        problem = f"{where} is cut short or no pickle of arrays ({error})"
+        raise DataError(f"{problem}. Put the official file in its place.") from error
 
 
 def _bytes(text: str = "", codec: str = "latin1") -> bytes:
@@ -65,6 +65,6 @@ class _Unpickler(pickle._Unpickler):
         # numpy 2 has `_core` for `core`
         maker = _MAKERS.get(f"{module}.{name}".replace("numpy._core.", "numpy.core."))
         if maker is None:
-            what = f"{self.where} asks for {module}.{name}, which an array does not need"
-            raise DataError(f"{what}. Nothing was run. Put the official file in its place.")
+            problem = f"{self.where} asks for {module}.{name}, which an array does not need"
+            raise DataError(f"{problem}. Nothing was run. Put the official file in its place.")
         return maker

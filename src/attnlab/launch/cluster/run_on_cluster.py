@@ -63,11 +63,11 @@ def queued_runs(tasks: Sequence[JobTask]) -> Mapping[Path, Awaited]:
     queued: dict[Path, Awaited] = {}
     by_folder = {str(task.folder.resolve()): task for task in reversed(tasks)}
     read = cache(lambda folder: json.loads(read_regular(folder / RECORD, LARGEST)))
-    for job, there in slurm.held_jobs().items():
+    for job, slurm_job in slurm.held_jobs().items():
         with suppress(OSError, ValueError, TypeError, LookupError):
-            record = read(there.folder)
+            record = read(slurm_job.folder)
             for run in by_folder.keys() & record["runs"][int(job.partition("_")[2] or 0)]:
-                log, task = JobPaths(there.folder, job).stdout, by_folder[run]
+                log, task = JobPaths(slurm_job.folder, job).stdout, by_folder[run]
                 queued[task.folder] = Awaited(task, job, log, dict(record["options"]))
     return queued
 
@@ -98,12 +98,12 @@ class SlurmSubmission:
 
     def arrays(self, runs: Sequence[JobTask]) -> list[Array]:
         """Arrays for each task and model, or of equal resources if runs share tasks; none larger than Slurm allows."""
-        alike: dict[str, tuple[dict[str, Any], list[JobTask]]] = {}
+        groups: dict[str, tuple[dict[str, Any], list[JobTask]]] = {}
         for run in runs:
             options = self.options(run)
-            alike.setdefault(str(options), (options, []))[1].append(run)
+            groups.setdefault(str(options), (options, []))[1].append(run)
         arrays, size = [], self.conf.runs_per_task
-        for options, group in alike.values():
+        for options, group in groups.values():
             tasks = [group[i : i + size] for i in range(0, len(group), size)]
             arrays += [Array(options, tasks[i : i + self.most]) for i in range(0, len(tasks), self.most)]
         return arrays
@@ -141,7 +141,7 @@ class SlurmSubmission:
         write_text(folder / RECORD, json.dumps({"options": asdict(conf), "runs": folders}))
         threads = max(1, options["cpus_per_task"] // conf.runs_per_task)
         placed = {"needs_gpu": bool(options.get("gpus_per_node") or self.gpus), "threads": threads}
-        runs = [[replace(run, beside=len(task) > 1, **placed) for run in task] for task in array.tasks]
+        runs = [[replace(run, shares_terminal=len(task) > 1, **placed) for run in task] for task in array.tasks]
         # Other processes of a run must not wait for one that has failed; since Slurm 22.05, srun does not take the
         # number of cores from sbatch.
         srun = ["--kill-on-bad-exit=1", f"--cpus-per-task={options['cpus_per_task']}"]
@@ -209,8 +209,8 @@ class SlurmLauncher(Launcher):
         except slurm.SlurmError as error:
             return [f"note: partitions and limits are not known here: {error}"]
         missing = [task for task in tasks if task.folder not in queued]
-        there, arrays, size = len(tasks) - len(missing), submission.arrays(missing), self.conf.runs_per_task
-        lines = [f"{counted(there, 'run')} in the queue already"] if there else []
+        n_queued, arrays, size = len(tasks) - len(missing), submission.arrays(missing), self.conf.runs_per_task
+        lines = [f"{counted(n_queued, 'run')} in the queue already"] if n_queued else []
         if arrays:
             parts = counted(sum(len(array.tasks) for array in arrays), "task"), counted(len(arrays), "array")
             names = listed(dict.fromkeys(array.options["job_name"] for array in arrays), most=3)

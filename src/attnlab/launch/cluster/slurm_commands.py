@@ -80,21 +80,21 @@ def chosen_partitions(wanted: str | None) -> dict[str, tuple[int | None, bool]]:
     Args:
         wanted: names, separated by commas; None: the cluster's default. A SlurmError if there is no such one.
     """
-    there, default = dict[str, tuple[int | None, bool]](), list[str]()
+    partitions, default = dict[str, tuple[int | None, bool]](), list[str]()
     # a line for every kind of node of every partition, hidden ones too
     for line in answer("sinfo", "--all", "--noheader", "--format=%P|%l|%G").splitlines():
         name, limit, resources = line.split("|")
         plain = name.rstrip("*")
-        there[plain] = minutes_of(limit), "gpu" in resources or there.get(plain, (None, False))[1]
+        partitions[plain] = minutes_of(limit), "gpu" in resources or partitions.get(plain, (None, False))[1]
         default += [plain] if plain != name else []
     names = default if wanted is None else wanted.split(",")
     if not names:
-        choices = f"write hydra.launcher.partition=..., one of {listed(there)}"
+        choices = f"write hydra.launcher.partition=..., one of {listed(partitions)}"
         raise SlurmError(f"this cluster has no default partition; {choices}")
-    if unknown := next((name for name in names if name not in there), None):
-        choices = f"there is no partition {unknown}{hint(nearest(unknown, there))}; here are {listed(there)}"
+    if unknown := next((name for name in names if name not in partitions), None):
+        choices = f"there is no partition {unknown}{hint(nearest(unknown, partitions))}; here are {listed(partitions)}"
         raise SlurmError(f"hydra.launcher.partition={wanted}: {choices}")
-    return {name: there[name] for name in names}
+    return {name: partitions[name] for name in names}
 
 
 def configuration() -> Mapping[str, str]:

@@ -91,7 +91,7 @@ def require_distinct_devices(ranks: Ranks, device: torch.device) -> None:
     on_gpu = device.type == "cuda"
     gpu = str(torch.cuda.get_device_properties(device).uuid) if on_gpu and ranks.world > 1 else ""
     places = ranks.gather((socket.gethostname(), gpu))
-    without = [rank for rank, (_, there) in enumerate(places) if not there]
+    without = [rank for rank, (_, gpu_id) in enumerate(places) if not gpu_id]
     if 0 < len(without) < ranks.world:
         rank = without[0]
         ranks.refuse(
@@ -99,7 +99,7 @@ def require_distinct_devices(ranks: Ranks, device: torch.device) -> None:
         )
     if len(set(places)) < ranks.world and not without:
         place = next(place for place in places if places.count(place) > 1)
-        sharing = [rank for rank, there in enumerate(places) if there == place]
+        sharing = [rank for rank, rank_place in enumerate(places) if rank_place == place]
         ranks.refuse(
             DeviceError(
                 f"ranks {', '.join(map(str, sharing))} on {place[0]} would share a GPU; expected one for each process: "

@@ -96,9 +96,9 @@ class Ranks:
         """What a function returns on rank 0, where alone it is called."""
         if self.world == 1:
             return make()
-        made: list[Any] = [make() if self.is_first else None]
-        dist.broadcast_object_list(made, src=0)
-        return made[0]
+        objects: list[Any] = [make() if self.is_first else None]
+        dist.broadcast_object_list(objects, src=0)
+        return objects[0]
 
     def together(self, action: Callable[[], T], stop: StopRequest) -> T:
         """Call a function on every process. If it fails on one, or a stop signal came, it fails on all.

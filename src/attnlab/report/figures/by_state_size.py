@@ -13,7 +13,6 @@ from attnlab.config.validation.report_names import row_name, setting
 from attnlab.learn.metric_units import OF_RUNS, label
 from attnlab.plots.style import (
     PALE,
-    beside,
     empty_panel,
     label_panels,
     legend_below,
@@ -21,6 +20,7 @@ from attnlab.plots.style import (
     line_looks,
     logarithmic,
     on_screen,
+    panel_columns,
     panel_title,
     panels,
 )
@@ -49,7 +49,7 @@ def by_state_size(table: Table) -> Drawn:
     if len(lines) > MOST_LINES and len({column.unit for column in columns}) == 1:
         return _small_multiples(table, columns, lines, note), caption
     looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
-    figure, axes = panels(len(columns), beside(len(columns)), 3.0, legend_lines(note, list(lines)))
+    figure, axes = panels(len(columns), panel_columns(len(columns)), 3.0, legend_lines(note, list(lines)))
     for axis, column in zip(axes, columns, strict=True):
         for name, rows in lines.items():
             _draw(axis, table, column, rows, looks[name] | {"label": name})

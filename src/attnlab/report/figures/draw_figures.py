@@ -46,8 +46,8 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[P
     title = table.report.title
     if picture.kind == "diagnosis":
         return [(file, f"{title}: {words}") for file, words in _diagnosis(table, picture, out)]
-    alike = [other for other in table.report.figures if other.kind == picture.kind]
-    name = picture.kind if len(alike) == 1 else f"{picture.kind}{number}"
+    same_kind = [other for other in table.report.figures if other.kind == picture.kind]
+    name = picture.kind if len(same_kind) == 1 else f"{picture.kind}{number}"
     tables = table.by_condition(picture.subset) if picture.kind in OF_RUNS else {"": table}
     drawn: list[tuple[Path, str]] = []
     problems: list[TableError] = []

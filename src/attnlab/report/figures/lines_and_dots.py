@@ -18,13 +18,13 @@ from attnlab.plots.style import (
     EDGE,
     LINES,
     STRONG,
-    beside,
     empty_panel,
     label_panels,
     legend_below,
     legend_lines,
     line_looks,
     logarithmic,
+    panel_columns,
     panel_title,
     panels,
 )
@@ -80,7 +80,7 @@ def curve(table: Table, key: str) -> Drawn:
     looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
     note = marks_note(table, "marker: mean of {}, error bar: standard deviation, grey dot: one seed", "marker: {}")
     named = list(lines) if len(lines) > 1 else []
-    figure, axes = panels(len(table.columns), beside(len(table.columns)), 2.4, legend_lines(note, named))
+    figure, axes = panels(len(table.columns), panel_columns(len(table.columns)), 2.4, legend_lines(note, named))
     for axis, column in zip(axes, table.columns, strict=True):
         for name, rows in lines.items():
             cells = {positions[x]: cell for row, x in rows.items() if (cell := table.cells[row].get(column.name))}
@@ -128,7 +128,7 @@ def by_length(table: Table, subset: str | None, metric: str) -> Drawn:
     names: dict[Any, str] = {"-": metric.replace("_", " ")} if rows else {}
     names |= {LINES[0]: "with the end given by an oracle"} if oracle else {}
     each = [values for lengths in (*rows.values(), *oracle.values()) for values in lengths.values()]
-    columns, counts = beside(len(table.cells)), list(map(len, each))
+    columns, counts = panel_columns(len(table.cells)), list(map(len, each))
     note = f"line: mean of {seeds_in_words(counts)}, band: lowest to highest" if max(counts) > 1 else "line: one seed"
     note += interest(table)
     lines = legend_lines(note, list(names.values()))
@@ -285,13 +285,13 @@ def pairs(table: Table, metric: str | None) -> Drawn:
     kinds = [kind for kind in PAIRED if any(kind in pair.seeds.values() for pair in shown)]
     alone = any(values.keys() - pair.seeds.keys() for pair in shown for values in pair.values)
     note = "line: the same seed in both rows" + (", open dot: a seed that the other row lacks" if alone else "")
-    letters = LETTERS[beside(len(shown))]
-    figure, axes = panels(len(shown), beside(len(shown)), 2.3, legend_lines(note, kinds, 3))
+    letters = LETTERS[panel_columns(len(shown))]
+    figure, axes = panels(len(shown), panel_columns(len(shown)), 2.3, legend_lines(note, kinds, 3))
     for axis, pair in zip(axes, shown, strict=True):
         _draw_pair(axis, pair, letters)
         # panels of one column have one scale
-        alike = [values for other in shown if other.column == pair.column for values in other.values]
-        if numbers := [value for values in alike for value in values.values()]:
+        column_values = [values for other in shown if other.column == pair.column for values in other.values]
+        if numbers := [value for values in column_values for value in values.values()]:
             axis.set_ylim(limits(numbers, pair.column))
     handles = [axes[0].plot([], [], **PAIRED[kind], label=kind)[0] for kind in kinds]
     legend_below(figure, note, 3, handles)

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from attnlab.config.message_text import listed
 from attnlab.learn.metric_units import SHARE
 from attnlab.plots.png_caption import span
-from attnlab.plots.style import EDGE, beside, legend_lines, line_looks, panel_title, panels
+from attnlab.plots.style import EDGE, legend_lines, line_looks, panel_columns, panel_title, panels
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Table, TableError
@@ -80,7 +80,7 @@ def row_panels(
     # rows have one height
     lines = max(name.count("\n") + 1 for name in names)
     height = (0.26 if lines == 1 else 0.16 * lines + 0.06) * len(names) + 0.75
-    figure, axes = panels(number, beside(number), height, legend_lines(note, labels), sharey=True)
+    figure, axes = panels(number, panel_columns(number), height, legend_lines(note, labels), sharey=True)
     for axis in axes:
         axis.set_yticks(range(len(names)), names)
         axis.set_ylim(len(names) - 0.4, -0.6)
@@ -131,7 +131,7 @@ def line_panels(
         the figure, the lowest panel of each column, and the rows.
     """
     together = len(labels) <= LINES_TOGETHER
-    number, columns = (1, 1) if together else (len(labels), beside(len(labels)))
+    number, columns = (1, 1) if together else (len(labels), panel_columns(len(labels)))
     lines = legend_lines(note, list(labels.values()) if together and named else [])
     figure, axes = panels(number, columns, heights[0] if together else heights[1], lines, sharex=True, sharey=True)
     rows = []

@@ -84,9 +84,9 @@ def scatter(table: Table, x: str, metric: str | None) -> Drawn:
         if len(points) >= LEAST_RUNS:
             labels[row] = f"{row}: {RankCorrelation(*zip(*points, strict=True))}"
     more = "" if labels.keys() == set(labels.values()) else "; Spearman's rank correlation over seeds, 95 % interval"
-    what = f"{up.name} over {across.name}"
-    figure, note = _drawn(table, rows, (axes[0], axes[1]), labels, what, more=more)
-    return figure, f"{what}; {note}"
+    quantities = f"{up.name} over {across.name}"
+    figure, note = _drawn(table, rows, (axes[0], axes[1]), labels, quantities, more=more)
+    return figure, f"{quantities}; {note}"
 
 
 def _drawn(
@@ -94,7 +94,7 @@ def _drawn(
     rows: Points,
     axes: tuple[Axis, Axis],
     labels: Mapping[str, str],
-    what: str,
+    quantities: str,
     has_line: bool = False,
     more: str = "",
 ) -> Drawn:
@@ -102,13 +102,13 @@ def _drawn(
 
     Args:
         labels: of the rows.
-        what: the numbers of a dot, in words.
+        quantities: the numbers of a dot, in words.
         has_line: whether there is a line of equal numbers.
         more: the end of the note.
     """
     (across, up), together = axes, len(rows) <= LINES_TOGETHER
     shape = "ring, each row's of another size" if together else "dot"
-    note = f"{shape}: {what} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
+    note = f"{shape}: {quantities} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
     note += more + ("" if together else f"; grey: the other rows{interest(table)}")
     figure, lowest, lines = line_panels(table, labels, note, (3.4, 2.0))
     for axis in {line.axis: None for line in lines}:

@@ -121,7 +121,9 @@ class Page:
             self._add(folder, source)
         # experiments of one paper follow each other
         places = list(roots)
-        self.reports.sort(key=lambda made: (places.index(made.source), made.report.experiment if made.report else ""))
+        self.reports.sort(
+            key=lambda entry: (places.index(entry.source), entry.report.experiment if entry.report else "")
+        )
         ids: Counter[str] = Counter()
         for section in self.reports + self.others:
             ids[section.id] += 1

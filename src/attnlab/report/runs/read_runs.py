@@ -196,10 +196,10 @@ def _state(
     state, reason = status.get("state", ""), str(status.get("reason", "")).split("\n")[0]
     if result or state == "failed":
         # a run that diverged counts as a failure, so that its version matters too
-        made = result.get("versions", {}).get("attnlab") or status.get("attnlab")
+        attnlab_version = result.get("versions", {}).get("attnlab") or status.get("attnlab")
         now, other = class_constant(config["task"].get("_target_", ""), "version"), ""
-        if made and made != attnlab.__version__:
-            other = f"made by attnlab {made}, this is {attnlab.__version__}"
+        if attnlab_version and attnlab_version != attnlab.__version__:
+            other = f"made by attnlab {attnlab_version}, this is {attnlab.__version__}"
         elif None not in (data, now) and str(data) != str(now):
             other = f"made on version {data} of the task's data, this is {now}"
         if other:
@@ -244,7 +244,7 @@ def begun_beside(runs: Sequence[ReportRun]) -> list[ReportRun]:
     folders of the same task and model."""
     shown = {run.folder for run in runs}
     firsts = {run.folder.parent: run for run in runs}.values()
-    beside = []
+    other_runs = []
     for place, settings in grouped((run.settings, run.folder.parent.parent) for run in firsts).items():
         for folder in (folder for folder in sorted(place.glob("*/seed*")) if folder not in shown):
             try:
@@ -252,8 +252,8 @@ def begun_beside(runs: Sequence[ReportRun]) -> list[ReportRun]:
             except Unreadable:
                 continue
             if run.state not in WITHOUT_OUTCOME and run.settings in settings:
-                beside.append(run)
-    return beside
+                other_runs.append(run)
+    return other_runs
 
 
 def short_name(folder: Path) -> str:

@@ -134,9 +134,9 @@ def select_glob(
     """
     runs, skipped = [], []
     folders = run_folders(pattern)
-    there = {short_name(folder) for folder in folders}
+    folder_names = {short_name(folder) for folder in folders}
     archived = run_folders(str(unpacked)) if unpacked else []
-    for folder in [*folders, *(folder for folder in archived if short_name(folder) not in there)]:
+    for folder in [*folders, *(folder for folder in archived if short_name(folder) not in folder_names)]:
         try:
             runs.append(look(folder))
         except Unreadable as error:

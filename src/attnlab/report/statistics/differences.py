@@ -355,7 +355,7 @@ def undecided_text(pair: PairedDifference, claim: Hypothesis, claimed: ClaimedRa
     power = (1 + POWER) / 2 if claim.within is not None else POWER
     size = smallest_shown(pair.differences, pair.tests, power)
     is_margin = claim.within is not None or claim.not_worse_by is not None
-    what, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
+    quantity, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
     shown = number(size + (claim.at_least or 0.0), unit, bounds=[claim.at_least or 0.0])
     units = f"{len(pair.by_seed)} {pair.units or 'seeds'}"
-    return f"at this spread {units} show a {what} of {shown} with {100 * POWER:.0f} % power{condition}"
+    return f"at this spread {units} show a {quantity} of {shown} with {100 * POWER:.0f} % power{condition}"

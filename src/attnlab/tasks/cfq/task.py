@@ -107,8 +107,8 @@ class Cfq(SequenceTask):
         folder = self.cached(folders.cache, f"cfq_{self.source}", options, build, f"CFQ from {examples.where}")
         arrays = load_arrays(folder)
         if f"{name}_train" not in arrays:
-            there = listed(file.removesuffix("_train") for file in arrays if file.endswith("_train"))
-            raise DataError(f"{examples.place}: no {FOLDER}{name}.json in it; its splits: {there}")
+            split_names = listed(file.removesuffix("_train") for file in arrays if file.endswith("_train"))
+            raise DataError(f"{examples.place}: no {FOLDER}{name}.json in it; its splits: {split_names}")
         words = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
         self.inputs, self.outputs = Vocabulary(words["inputs"]), Vocabulary(words["outputs"])
         stored = stored_pairs(arrays, "all", self.inputs.pad_id, LENGTH_BINS)

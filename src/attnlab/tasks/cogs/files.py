@@ -77,8 +77,8 @@ def read_rows(content: FileContent) -> Iterator[Row]:
 def _parse_line(line: str, has_kind: bool) -> Row:
     columns = line.split("\t")
     if len(columns) != 3:
-        what = "'<sentence> <logical form> <kind>' with tabs between"
-        raise ValueError(f"3 columns expected, {what}; found {len(columns)} in {line[:80]!r}")
+        layout = "'<sentence> <logical form> <kind>' with tabs between"
+        raise ValueError(f"3 columns expected, {layout}; found {len(columns)} in {line[:80]!r}")
     sentence, form, kind = columns
     if has_kind and kind not in KINDS:
         raise ValueError(f"kind {kind!r}; expected one of {listed(KINDS, 4)}{hint(nearest(kind, KINDS))}")

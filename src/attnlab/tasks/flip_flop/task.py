@@ -152,12 +152,12 @@ class FlipFlop(Task):
 
     def _shared(self, subsets: Mapping[str, FlipFlopSequences], cache: Path) -> str:
         """Text about the share of each test set of this length in the training set; counted once per options."""
-        alike = [subset for subset in subsets if self._length(subset) == self.length]
-        options = {subset: self._options(subset) for subset in alike}
+        names = [subset for subset in subsets if self._length(subset) == self.length]
+        options = {subset: self._options(subset) for subset in names}
 
         def text() -> str:
             keys = row_keys(subsets["train"].codes)
-            shared = {name: count_shared(subsets[name].codes, keys) for name in alike if name != "train"}
+            shared = {name: count_shared(subsets[name].codes, keys) for name in names if name != "train"}
             return shared_in_words(shared, {name: len(subsets[name]) for name in shared})
 
         return self.cached_text(cache, "flip_flop_shared", options, text)

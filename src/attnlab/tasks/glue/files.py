@@ -102,11 +102,12 @@ class FileRows:
     def __init__(self, tree: FileTree, data_set: DataSet) -> None:
         self.tree, self.data_set = tree, data_set
         wanted = {name for files in data_set.layouts for name in files.values()}
-        there = [name for name, _, _ in tree.walk(wanted.__contains__)]
-        complete = [files for files in data_set.layouts if set(files.values()) <= set(there)]
+        present_files = [name for name, _, _ in tree.walk(wanted.__contains__)]
+        complete = [files for files in data_set.layouts if set(files.values()) <= set(present_files)]
         if not complete:
             layouts = " or ".join(listed(files.values()) for files in data_set.layouts)
-            raise DataError(f"{tree.path}: {layouts} expected (each may end in .gz), found {listed(there)} of these")
+            expected = f"{layouts} expected (each may end in .gz)"
+            raise DataError(f"{tree.path}: {expected}, found {listed(present_files)} of these")
         self.files = complete[0]
         self.whole = self.files is data_set.layouts[0]
         self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
@@ -162,8 +163,7 @@ def open_rows(name: str, where: str, folders: Folders) -> FileRows | HubRows:
     tree = data_set.find(folders)
     if where == "files" or (where == "auto" and tree is not None):
         return FileRows(tree or data_set.open(folders), data_set)
-    there = tree and f"Its files are at {tree.path}: task.source=files reads them."
-    advice = there or data_set.missing(folders)
+    advice = f"Its files are at {tree.path}: task.source=files reads them." if tree else data_set.missing(folders)
     if not data_set.on_hub:
         raise DataError(f"{name} is not on the Hugging Face hub. {advice}")
     return HubRows(name, data_set, advice)

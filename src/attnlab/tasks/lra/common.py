@@ -60,7 +60,7 @@ class LraTask(Task):
         (source,) = self.sources()
         tree = source.open(folders)
         options["files"] = tree.identity(wanted)
-        return tree, self.cached(folders.cache, name, options, partial(build, tree), source.what)
+        return tree, self.cached(folders.cache, name, options, partial(build, tree), source.title)
 
 
 class LraPictures(LraTask):
@@ -96,13 +96,13 @@ class LraPictures(LraTask):
         return Prepared(spec=spec, subsets=subsets, about=about)
 
 
-def release_source(what: str, folder: str, *elsewhere: str) -> DataSource:
+def release_source(title: str, folder: str, *elsewhere: str) -> DataSource:
     """Source of one folder of the release: in the archive, unpacked, or at one of the paths `elsewhere`."""
     archives = ("lra_release.gz", "lra_release.tar.gz", "lra_release/lra_release.gz")
     unpacked = (*(f"{'lra_release/' * depth}{folder}" for depth in (3, 2, 1, 0)), *elsewhere)
     # no automatic download of 7.7 GB
     offer = f"{RELEASE}; of an unpacked copy the folder {folder} is enough)"
-    return DataSource(what=what, paths=archives + unpacked, offers=(offer,))
+    return DataSource(title=title, paths=archives + unpacked, offers=(offer,))
 
 
 def named(files: Iterable[str], folder: str) -> Callable[[str], bool]:

@@ -90,8 +90,8 @@ def read_batches(tree: FileTree) -> tuple[Batches, bool]:
         official &= hashlib.md5(content, usedforsecurity=False).hexdigest() == BATCHES[name]
         batches[name] = parse_batch(content, where)
     if missing := [name for name in BATCHES if name not in batches]:
-        there = f"of the six batches, {listed(sorted(batches))} {'is' if len(batches) == 1 else 'are'} there"
-        raise DataError(f"{tree.path}: {listed(missing)} missing ({there}). Put the whole of CIFAR-10 in its place.")
+        rest = f"of the six batches, {listed(sorted(batches))} {'is' if len(batches) == 1 else 'are'} there"
+        raise DataError(f"{tree.path}: {listed(missing)} missing ({rest}). Put the whole of CIFAR-10 in its place.")
     return batches, official
 
 

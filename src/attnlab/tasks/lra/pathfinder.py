@@ -135,8 +135,8 @@ class Release:
 
     def _require_whole(self) -> None:
         if not self.labels:
-            what = f"no metadata/<n>.npy of {self.difficulty} (pathfinder32) with pictures in it"
-            raise self._incomplete(f"{what}, but {len(self.pixels):,} pictures")
+            problem = f"no metadata/<n>.npy of {self.difficulty} (pathfinder32) with pictures in it"
+            raise self._incomplete(f"{problem}, but {len(self.pixels):,} pictures")
         if missing := sorted(self.labels.keys() - self.pixels.keys() - self.empty, key=natural):
             raise self._incomplete(f"{len(missing):,} of {len(self.labels):,} pictures are missing, first {missing[0]}")
         if len(self.empty) > MOST_EMPTY:

@@ -35,7 +35,7 @@ def regular_or_exceptional(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def read_pairs(
-    inputs: FileContent, targets: FileContent, readings: Readings, what: str
+    inputs: FileContent, targets: FileContent, readings: Readings, data_name: str
 ) -> Iterator[tuple[list[int], list[int]]]:
     """The pairs of two line-aligned files as ids of `WORDS`, without framing; every target is checked.
 
@@ -51,7 +51,7 @@ def read_pairs(
         raise DataError(f"{counts}: line n of one belongs to line n of the other. One is cut short; replace both.")
     if not columns[0]:
         raise DataError(f"{inputs.where} is empty: no pair can be read from it")
-    for (number, line), (_, answer) in track(zip(*columns, strict=True), f"checking {what}", len(columns[0])):
+    for (number, line), (_, answer) in track(zip(*columns, strict=True), f"checking {data_name}", len(columns[0])):
         words, symbols = line.split(" "), answer.split(" ")
         where = inputs.where
         try:

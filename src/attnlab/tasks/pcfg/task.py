@@ -97,7 +97,7 @@ class Pcfg(SequenceTask):
         self.official = OFFICIAL["pcfg-set" if split == "small_10k" else "am-i-compositional"]
 
     def sources(self) -> list[DataSource]:
-        return [replace(self.official, what=f"PCFG SET's official split {self.split}")]
+        return [replace(self.official, title=f"PCFG SET's official split {self.split}")]
 
     def example(self, prepared: Prepared[SequencePairs], subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]
@@ -108,13 +108,13 @@ class Pcfg(SequenceTask):
         paths = [stem + ending for stem in stems.values() for ending in (".src", ".tgt")]
         files = self.official.read(paths, folders)
         options = {"subsets": stems, "files": {path: files[path].sha256 for path in paths}}
-        what = f"PCFG SET, {self.split}"
+        data_name = f"PCFG SET, {self.split}"
         build = partial(self._build, stems=stems, files=files)
-        arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, what))
+        arrays = load_arrays(self.cached(folders.cache, f"pcfg_{self.split}", options, build, data_name))
         subsets = {name: _pairs(arrays, name) for name in stems}
         sentences = [self._about(name, stem, len(subsets[name])) for name, stem in stems.items()]
         divided, aside = self.with_validation(subsets, lambda: self._staying(subsets["train"]))
-        return self.prepared(divided, f"{what}: {'; '.join([*sentences, *filter(None, [aside])])}.")
+        return self.prepared(divided, f"{data_name}: {'; '.join([*sentences, *filter(None, [aside])])}.")
 
     def sizes(self, pairs: SequencePairs) -> np.ndarray:
         return depths(pairs.inputs)

@@ -147,6 +147,6 @@ def require_law(split: str, parts: Mapping[str, Sequence[Pair]], where: str) -> 
         raise DataError(f"{where}, SCAN's split {split}: {problem}. {advice}.")
 
 
-def _some(what: str, commands: Set[str]) -> str:
+def _some(label: str, commands: Set[str]) -> str:
     more = f" and {len(commands) - 1:,} more" if len(commands) > 1 else ""
-    return f"{what} {min(commands)!r}{more}" if commands else ""
+    return f"{label} {min(commands)!r}{more}" if commands else ""

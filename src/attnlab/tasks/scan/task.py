@@ -101,7 +101,7 @@ class Scan(SequenceTask):
     def sources(self) -> list[DataSource]:
         if self.split == "length_cutoff":
             return []
-        return [replace(OFFICIAL, what=f"SCAN's official split {self.split}")]
+        return [replace(OFFICIAL, title=f"SCAN's official split {self.split}")]
 
     def example(self, prepared: Prepared[SequencePairs], subset: str, number: int) -> str:
         pairs = prepared.subsets[subset]

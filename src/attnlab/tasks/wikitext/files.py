@@ -152,8 +152,10 @@ def _has_files(corpus: Corpus, tree: FileTree) -> bool:
     Raises:
         DataError: some files are missing, or an archive has none of them.
     """
-    there = {name for name, _, _ in tree.walk(lambda name: name in corpus.text_files)}
-    if there < corpus.text_files and (there or not isinstance(tree, Folder)):
-        absent, present = (", ".join(sorted(names)) or "none of them" for names in (corpus.text_files - there, there))
+    present_files = {name for name, _, _ in tree.walk(lambda name: name in corpus.text_files)}
+    if present_files < corpus.text_files and (present_files or not isinstance(tree, Folder)):
+        absent, present = (
+            ", ".join(sorted(names)) or "none of them" for names in (corpus.text_files - present_files, present_files)
+        )
         raise DataError(f"{tree.path} lacks {absent}; there: {present}. Put the official {corpus.name} in its place.")
-    return bool(there)
+    return bool(present_files)
