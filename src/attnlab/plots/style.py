@@ -150,8 +150,9 @@ def logarithmic(axis: Axes, which: Literal["x", "y"] = "y") -> None:
     axis.set(**{f"{which}scale": "log"})
     scale, (lowest, highest) = (axis.xaxis, axis.get_xlim()) if which == "x" else (axis.yaxis, axis.get_ylim())
     if highest < 1000 * lowest:
-        # a label at every decade alone may leave a single one, and labels between them cover each other
-        scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        # of less than two decades a label at each may leave a single one; of more, labels between them cover each other
+        subs = (1.0, 2.0, 5.0) if highest < 100 * lowest else (1.0,)
+        scale.set_major_locator(LogLocator(subs=subs, numticks=12))
         scale.set_major_formatter("{x:g}")
         scale.set_minor_formatter(NullFormatter())
 
