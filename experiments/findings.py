@@ -130,7 +130,7 @@ class Claim:
         return number(parts[length], SHARE.name)
 
     def above(self, column: str, threshold: float) -> str:
-        """The rows with a mean above a number: `vanilla, 128 and delta_rule, 64`."""
+        """The rows with a mean above a number, each in backticks, joined by commas."""
         cells = ((row.name, row.cell(column)) for row in self.report.rows)
         names = [f"`{name}`" for name, cell in cells if cell and cell.mean is not None and cell.mean > threshold]
         return listed(names, most=len(names))
