@@ -145,15 +145,10 @@ def _position_rows() -> Iterator[list[str]]:
     for name in names_in(POSITIONS):
         kind = load_class(positions_path(name), Positions)
         text, needs = _Opening(kind), positions_named(name).needs
-        mechanism_names = [item.kind.__name__ for item in mechanisms().values() if needs and getattr(item.kind, needs)]
-        cells = f"`{text.equation}`" if needs else text.equation
-        yield [
-            f"`{name}`",
-            cells,
-            ", ".join(f"`{each}`" for each in sorted(mechanism_names)) or "all",
-            text.paper,
-            _tests(kind),
-        ]
+        kinds = (item.kind for item in mechanisms().values())
+        capable = sorted(f"`{each.__name__}`" for each in kinds if needs and getattr(each, needs))
+        equation = f"`{text.equation}`" if needs else text.equation
+        yield [f"`{name}`", equation, ", ".join(capable) or "all", text.paper, _tests(kind)]
 
 
 def with_tables(page: str) -> str:

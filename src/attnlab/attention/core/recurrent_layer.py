@@ -260,17 +260,14 @@ class RecurrentAttention(Attention[RecurrentState]):
         with full_precision(*(each[:, :, -1:] for each in heads)) as (q, k, v):
             out, sums = recurrent_step(state.sums, self._read(q, k, v, state.position))
             out = self.completed(out, v, x.dtype)
-        return self.project_output(out, x), RecurrentState(state.position + 1, sums, self._recent(inputs))
+        recent = recent_inputs(inputs, self.parts.convolution)
+        return self.project_output(out, x), RecurrentState(state.position + 1, sums, recent)
 
     def state_after(self, x: Float[Tensor, "B N E"]) -> RecurrentState:
         heads = self.queries(x), *self.keys_values(x)
         with full_precision(*heads) as (q, k, v):
             sums = recurrent_sums(self._read(q, k, v))[1]
-        return RecurrentState(x.shape[1], sums, self._recent(x))
-
-    def _recent(self, inputs: Float[Tensor, "B N E"]) -> Float[Tensor, "B W E"]:
-        """The inputs that the next position's convolutions read."""
-        return inputs[:, inputs.shape[1] - min(inputs.shape[1], max(self.parts.convolution - 1, 0)) :]
+        return RecurrentState(x.shape[1], sums, recent_inputs(x, self.parts.convolution))
 
     def state_size(self, length: int) -> int:
         recent = min(length, max(self.parts.convolution - 1, 0))
@@ -301,6 +298,11 @@ class DeltaRuleAttention(RecurrentAttention):
 
     def write(self, source: Memory) -> Float[Tensor, "B H M 1"]:
         return self.beta_max * wide(self.split_heads(self.write_proj(source))).sigmoid()
+
+
+def recent_inputs(inputs: Float[Tensor, "B N E"], width: int) -> Float[Tensor, "B W E"]:
+    """The inputs that convolutions of this width read at the next position."""
+    return inputs[:, max(inputs.shape[1] - max(width - 1, 0), 0) :]
 
 
 class ShortConvolution(nn.Module):

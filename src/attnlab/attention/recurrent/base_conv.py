@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlab.attention.base import Attention, AttentionOptions, State
-from attnlab.attention.core.recurrent_layer import ShortConvolution
+from attnlab.attention.core.recurrent_layer import ShortConvolution, recent_inputs
 from attnlab.attention.core.tensor_types import AttentionWeights, KeyMask, Keys, Memory, Queries, ScoreHook, Values
 from attnlab.config.schema import Count
 from attnlab.kernels.linear_map import LinearMap
@@ -71,13 +71,11 @@ class BaseConv(Attention[RecentState]):
     def step(self, x: Float[Tensor, "B 1 E"], state: RecentState) -> tuple[Float[Tensor, "B 1 E"], RecentState]:
         inputs = torch.cat((state.recent, x), dim=1)
         out = self.attend(self.queries(inputs), *self.keys_values(inputs), None, True)
-        return self.project_output(out[:, :, -1:], x), RecentState(state.position + 1, self._recent(inputs))
+        recent = recent_inputs(inputs, self.width)
+        return self.project_output(out[:, :, -1:], x), RecentState(state.position + 1, recent)
 
     def state_after(self, x: Float[Tensor, "B N E"]) -> RecentState:
-        return RecentState(x.shape[1], self._recent(x))
-
-    def _recent(self, inputs: Float[Tensor, "B N E"]) -> Float[Tensor, "B W E"]:
-        return inputs[:, max(inputs.shape[1] - self.width + 1, 0) :]
+        return RecentState(x.shape[1], recent_inputs(x, self.width))
 
     def state_size(self, length: int) -> int:
         return min(length, self.width - 1) * self.d_model

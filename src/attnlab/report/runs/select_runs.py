@@ -170,9 +170,10 @@ def _fill_in_class_defaults(runs: Sequence[ReportRun]) -> None:
 
 def _narrowed(runs: Sequence[ReportRun], word: str) -> list[ReportRun]:
     """The runs that have one of the values of `key=value,value`; a data set may also be named as `task.name`."""
-    if not {run.config["task"]["name"] for run in runs} & set(word.removeprefix("task.name=").split(",")):
-        (word,) = with_data_set_names([word], runs[0].config["task"])
     key, _, text = word.partition("=")
+    if key == "task.name" and not {run.config["task"]["name"] for run in runs} & set(text.split(",")):
+        (word,) = with_data_set_names([word], runs[0].config["task"])
+        key = word.partition("=")[0]
     known = {show(setting(key, run.config)) for run in runs}
     if known == {show(None)} and not any(key in run.settings for run in runs):
         raise ConfigError([Problem(word, f": no run has such a key{_key_like(key, runs)}")], "report.py")
