@@ -30,6 +30,11 @@ SMALL_DATA = {
     "mathematics": ("task.questions_per_difficulty=2000", "task.test_questions=500"),
     "flip_flop": ("task.train_sequences=2000", "task.test_sequences=200"),
     "lra_listops": ("task.source=generated", "task.train_size=300", "task.val_size=20", "task.test_size=20"),
+    "mqar": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
+    "mad": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
+    "formal_language": ("task.train_examples=8192", "task.val_examples=1", "task.test_examples=1"),
+    "word_problem": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
+    "algorithmic": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
 }
 # Batch sizes for which a step takes seconds on two cores; the published sizes of other tasks are small enough.
 SMALL_BATCH = {
