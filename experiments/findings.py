@@ -39,6 +39,7 @@ PAGE, PICTURES, README = ROOT / "docs/findings.md", ROOT / "docs/images/findings
 RESULTS = re.compile(r"(?s)(<!-- below: `python experiments/findings.py` -->\n).*?(<!-- end -->)")
 PUBLISHED = {
     ("sort_of_clevr_background", "binary"): "park2024/table2_sort_of_clevr",
+    ("cogs", "gen"): "csordas2021/cogs",
 }
 """tables of larger networks that were published, by claim and column of hypotheses on the same models and metric"""
 
@@ -234,12 +235,13 @@ def published(table: str, row: str, column: str) -> float:
 
 
 def with_published(claim: str, answer: HypothesisAnswer) -> HypothesisAnswer:
-    """An answer with the published difference, where a table has one."""
+    """An answer with the published difference, where a table has both rows."""
     table = PUBLISHED.get((claim, answer.column))
-    if table is None or answer.difference is None:
-        return answer
     # the names of models are the first words of rows
-    ours, theirs = (published(table, row.partition(",")[0], answer.column) for row in (answer.row, answer.than))
+    pair = [(row.partition(",")[0], answer.column) for row in (answer.row, answer.than)]
+    if table is None or answer.difference is None or not published_table(table).cells.keys() >= set(pair):
+        return answer
+    ours, theirs = (published(table, *names) for names in pair)
     return replace(answer, published=ours - theirs)
 
 
