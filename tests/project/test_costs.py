@@ -54,8 +54,8 @@ def test_a_step_measured_at_another_length_is_no_step_of_this_one(tmp_path: Path
 def test_guesses_are_called_so_and_small_numbers_of_steps_cost_little(planned: Callable[..., str]) -> None:
     linear = ("experiment=park2024/table4_scan", "model=linear")
     text = planned(*linear)
-    assert "not measured: a guess for one H200-class GPU" in text and "22 to 29" in text
-    assert "GPU-hours: 1.5 to 2 on one H200-class GPU, guessed (cost.ms_a_step), not measured" in text
+    assert "not measured: a guess for one H100-class GPU" in text and "22 to 29" in text
+    assert "GPU-hours: 1.5 to 2 on one H100-class GPU, guessed (cost.ms_a_step), not measured" in text
     assert "GPU-hours: 0.01 on" in planned(*linear, "train.max_steps=300")
     assert "no hours for linear: no run" in planned("task=scan", "model=linear", "cost.ms_a_step=null")
 

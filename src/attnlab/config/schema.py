@@ -285,7 +285,7 @@ class Cost:
     """milliseconds of a training step of a run by itself at these sizes: `[8]`, or the least and the most, `[8,16]`"""
     steps_of_epochs: Count | None = None
     """steps of a run whose number `train.max_epochs` leaves to the data"""
-    hardware: str = "H200-class GPU"
+    hardware: str = "H100-class GPU"
     """the device of the guess"""
 
 
