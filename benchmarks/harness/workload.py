@@ -24,17 +24,16 @@ from attnlab.run.fit import batch_order, with_steps
 from attnlab.tasks.base import Prepared, make_task
 from benchmarks.harness.environment import CPU
 
+FEW_EXAMPLES = ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512")
 # A step does not depend on how many examples there are; a few are drawn at once and take no room in the cache.
 SMALL_DATA = {
+    **dict.fromkeys(("algorithmic", "mad", "mqar", "word_problem"), FEW_EXAMPLES),
+    # of val and test for each length
+    "formal_language": ("task.train_examples=8192", "task.val_examples=1", "task.test_examples=1"),
     "sort_of_clevr": ("task.train_images=500", "task.val_images=20", "task.test_images=20"),
     "mathematics": ("task.questions_per_difficulty=2000", "task.test_questions=500"),
     "flip_flop": ("task.train_sequences=2000", "task.test_sequences=200"),
     "lra_listops": ("task.source=generated", "task.train_size=300", "task.val_size=20", "task.test_size=20"),
-    "mqar": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
-    "mad": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
-    "formal_language": ("task.train_examples=8192", "task.val_examples=1", "task.test_examples=1"),
-    "word_problem": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
-    "algorithmic": ("task.train_examples=8192", "task.val_examples=512", "task.test_examples=512"),
 }
 # Batch sizes for which a step takes seconds on two cores; the published sizes of other tasks are small enough.
 SMALL_BATCH = {
