@@ -36,6 +36,7 @@ from attnlab.report.table_types import TableError
 from attnlab.report.table_writers import latex, record
 from attnlab.report.text_tables import each_seed, mean_and_sd
 from attnlab.run.evaluate_run import unfinished
+from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.run_lock import LOCK, acquired_lock
 
 EXPERIMENT = "park2024/table4_scan_small"
@@ -107,6 +108,8 @@ def test_states_of_runs_are_read(made: Make, configs: dict, tmp_path: Path) -> N
     assert look(tmp_path / "nowhere", configs["linear"]).state == "missing"
     assert "optim.lr" in look(folders["other settings"], configs["linear"]).reason
     assert "0.0.1" in look(folders["other version"]).reason
+    for seed, version in enumerate(COMPARABLE_VERSIONS, start=10):
+        assert look(made("linear", seed, versions={"attnlab": version})).state == "finished"
     elsewhere = made("linear", 8, state="running", status={"host": "another machine", "pid": os.getpid()})
     assert look(elsewhere).state == "interrupted", "nobody holds the lock of its folder"
     (elsewhere / LOCK).touch()

@@ -17,6 +17,8 @@ from attnlab.config.message_text import command_line
 if TYPE_CHECKING:
     import torch
 
+COMPARABLE_VERSIONS = (attnlab.__version__, "0.2.0")
+"""versions of attnlab whose runs give the same numbers but for rounding, so that reports count them together"""
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "wandb")
 
 

@@ -13,13 +13,13 @@ from attnlab.config.validation.report_names import row_name, setting
 from attnlab.learn.metric_units import OF_RUNS, label
 from attnlab.plots.style import (
     PALE,
+    WIDTH,
     empty_panel,
     label_panels,
     legend_below,
     legend_lines,
     line_looks,
     logarithmic,
-    on_screen,
     panel_columns,
     panel_title,
     panels,
@@ -66,15 +66,15 @@ def _small_multiples(table: Table, columns: Sequence[Column], lines: Mapping[str
     """A panel for each line, with its columns in colour and all others of the first column in grey behind."""
     looks = line_looks([column.name for column in columns], columns[0].name)
     text = legend_lines(note, list(looks))
-    per_row, height, width = on_screen(len(lines), 3, 1.8, text, 6)
-    figure, axes = panels(len(lines), per_row, height, text, width, sharex=True, sharey=True)
+    per_row = panel_columns(len(lines))
+    figure, axes = panels(len(lines), per_row, 1.1, text, sharex=True, sharey=True)
     for axis, (name, rows) in zip(axes, lines.items(), strict=True):
         for others in lines.values():
             _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1})
         for column in columns:
             _draw(axis, table, column, rows, looks[column.name] | {"label": column.name})
             mark_shortcut(axis, table, column, color=looks[column.name]["color"])
-        axis.set_title(panel_title(name, per_row, 1.2 * width))
+        axis.set_title(panel_title(name, per_row, 1.2 * WIDTH))
         _size_axis(axis)
     for axis in axes[-per_row:]:
         axis.tick_params(labelbottom=True)

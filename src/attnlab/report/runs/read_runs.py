@@ -27,6 +27,7 @@ from attnlab.data.files.folder_or_archive import Header, members, reading
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
+from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.read_run_files import LARGEST, Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive
 
@@ -198,7 +199,7 @@ def _state(
         # a run that diverged counts as a failure, so that its version matters too
         attnlab_version = result.get("versions", {}).get("attnlab") or status.get("attnlab")
         now, other = class_constant(config["task"].get("_target_", ""), "version"), ""
-        if attnlab_version and attnlab_version != attnlab.__version__:
+        if attnlab_version and attnlab_version not in COMPARABLE_VERSIONS:
             other = f"made by attnlab {attnlab_version}, this is {attnlab.__version__}"
         elif None not in (data, now) and str(data) != str(now):
             other = f"made on version {data} of the task's data, this is {now}"
