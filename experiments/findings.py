@@ -32,6 +32,7 @@ from attnlab.report.published_numbers import published_table
 from attnlab.report.report_record import Cell, Origin, ReportFile, read_report
 from attnlab.report.statistics.data_seeds import paired_on_data
 from attnlab.report.statistics.differences import LEVEL, UNDECIDED, PairedDifference, mean, p_text
+from attnlab.report.statistics.rank_correlation import RankCorrelation
 from attnlab.report.text_tables import mean_and_sd
 from attnlab.run_script import exit_code_of
 
@@ -162,6 +163,13 @@ class Claim:
         gains = self.pair(row, against, column).differences
         sign = -1 if lower_is_better(self.cell(row, column).column.metric) else 1
         return f"{sum(sign * gain > 0 for gain in gains)} of {len(gains)} seeds"
+
+    def correlation(self, row: str, x: str, y: str) -> str:
+        """Spearman's rank correlation of two columns over the seeds of a row: `0.27 (-0.10 to 0.58)`."""
+        xs, ys = ({seed.seed: seed.value for seed in self.cell(row, column).seeds} for column in (x, y))
+        pairs = [(xs[seed], ys[seed]) for seed in xs.keys() & ys.keys()]
+        common = [(across, up) for across, up in pairs if across is not None and up is not None]
+        return str(RankCorrelation(*zip(*common, strict=True)))
 
     def failed(self, row: str) -> str:
         """Failed runs of a row: `2 of 6`."""

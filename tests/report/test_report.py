@@ -428,10 +428,10 @@ def test_curves_need_their_key_among_the_rows(made: Make, configs: dict, tmp_pat
         a_run(tmp_path / "runs" / str(number) / "seed0", config, 0.1 * number)
     report = Report(title="t", rows=["model.ortho.weight"], columns={"ood": OOD})
     table = table_of(tmp_path / "runs", report)
-    [(path, caption)] = draw(table, Picture(kind="curve", x="model.ortho.weight"), tmp_path / "out", 1)
+    [(path, caption)] = draw(table, Picture(kind="curve", x="model.ortho.weight"), tmp_path / "out")
     assert path.stat().st_size > 5000 and "model.ortho.weight" in caption
     with pytest.raises(TableError, match=r"optim\.lr"):
-        draw(table, Picture(kind="curve", x="optim.lr"), tmp_path / "out", 1)
+        draw(table, Picture(kind="curve", x="optim.lr"), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     )
 
     def one(table: Table, kind: TableFigure, **options: Any) -> tuple[Figure, str]:
-        [(path, caption)] = draw(table, Picture(kind=kind, **options), tmp_path, 1)
+        [(path, caption)] = draw(table, Picture(kind=kind, **options), tmp_path)
         assert path.stat().st_size > 1000
         return figures[-1], caption
 
@@ -127,9 +127,9 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
     canvas.draw()
     result: list[Text] = [*figure.texts, *figure.legends[0].get_texts(), figure.legends[0].get_title()]
     for axis in (axis for axis in figure.axes if axis.get_visible()):
-        for itertool in (axis.xaxis, axis.yaxis):
-            low, high = sorted(itertool.get_view_interval())
-            result += [tick.label1 for tick in itertool.get_major_ticks() if low <= tick.get_loc() <= high]
+        for ruler in (axis.xaxis, axis.yaxis):
+            low, high = sorted(ruler.get_view_interval())
+            result += [tick.label1 for tick in ruler.get_major_ticks() if low <= tick.get_loc() <= high]
         result += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
     boxes = [
         (text.get_text(), text.get_window_extent(canvas.get_renderer()).padded(-1))
@@ -137,9 +137,7 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
         if text.get_visible() and text.get_text().strip()
     ]
     outside = [(name, "the edge") for name, box in boxes if box.x0 < -2 or box.x1 > canvas.get_width_height()[0] + 2]
-    return outside + [
-        (itertool, other) for (itertool, a), (other, b) in itertools.combinations(boxes, 2) if a.overlaps(b)
-    ]
+    return outside + [(name, other) for (name, a), (other, b) in itertools.combinations(boxes, 2) if a.overlaps(b)]
 
 
 def test_a_forest_plot_has_interval_claim_published_effect_and_verdict(
@@ -195,28 +193,27 @@ def test_runs_under_different_conditions_do_not_meet_in_a_line(
         lambda figure, *inputs: figures.append(figure) or save(figure, *inputs),
     )
     by_length, sizes, training = of_lengths.report.figures
-    files = draw(of_lengths, by_length, tmp_path, 1)
+    files = draw(of_lengths, by_length, tmp_path)
     assert [path.name for path, _ in files] == ["by_length_at_20.png", "by_length_at_40.png"]
     assert [caption.split(": ")[1] for _, caption in files] == ["at_20", "at_40"]
     for figure, length in zip(figures, (20, 40), strict=True):
         drawn = [line.get_xydata().tolist() for axis in figure.axes for line in axis.get_lines()]
         assert [points for points in drawn if points] == [[[length, 1000 / length]]] * 2 and not overlaps(figure)
-    draw(of_lengths, sizes, tmp_path, 2)
+    draw(of_lengths, sizes, tmp_path)
     lines = [[tuple(line.get_xydata()[0]) for line in axis.get_lines()] for axis in figures[-1].axes[:3]]
     assert {points[0] for points in lines} == {(2000, 50), (4000, 25), (3000, 37.5)}
     with pytest.raises(TableError, match="no run has logged"):
-        draw(of_lengths, training, tmp_path, 3)
+        draw(of_lengths, training, tmp_path)
     by_task = Report(title="SCAN", rows=["task", "model"], columns={"ood": OOD}, figures=[sizes])
     draw(
         make_table(by_task, [run for run in of_lengths.runs if run.config["task"]["length_cutoff"] == 20]),
         sizes,
         tmp_path,
-        1,
     )
     assert len(figures[-1].legends[0].get_texts()) == 2, "a line for each model"
     # of several lengths the one with the best number
     best = replace(of_lengths.report, columns={"ood": OOD}, average=None, best_over=["task.length_cutoff"])
-    draw(make_table(best, of_lengths.runs), by_length, tmp_path, 1)
+    draw(make_table(best, of_lengths.runs), by_length, tmp_path)
     drawn = [line.get_xydata().tolist() for axis in figures[-1].axes for line in axis.get_lines()]
     assert [points for points in drawn if points] == [[[20, 50]]] * 2
 
@@ -438,3 +435,11 @@ def test_a_report_with_hypotheses_draws_them_without_being_asked() -> None:
         "forest",
     ]
     assert [item.kind for item in Report(title="", columns={}).figures] == ["bars"]
+
+
+def test_pictures_of_one_kind_are_named_by_what_differs(make: Callable[..., Table], tmp_path: Path) -> None:
+    pictures = [Picture(kind="scatter", x=x, metric=metric) for x, metric in (("iid", "ood"), ("ood", "iid"))]
+    pictures.append(Picture(kind="bars"))
+    table = make({"linear": accuracies(0.4, 0.5), "mine": accuracies(0.5, 0.6)}, figures=pictures)
+    names = [path.name for picture in pictures for path, _ in draw(table, picture, tmp_path)]
+    assert names == ["scatter_iid_ood.png", "scatter_ood_iid.png", "bars.png"]

@@ -73,7 +73,7 @@ def test_lengths_stand_beside_each_other_with_the_oracle_rule_dashed(
     save: Callable[..., Any] = draw_figures.save
     monkeypatch.setattr(draw_figures, "save", lambda figure, *inputs: drawn.append(figure) or save(figure, *inputs))
     picture = Picture(kind="by_length", subset="test/ood", metric="sequence_accuracy")
-    [(path, caption)] = draw(table, picture, tmp_path, 1)
+    [(path, caption)] = draw(table, picture, tmp_path)
     linear, mine, late = drawn[0].axes
     assert [axis.get_title() for axis in (linear, mine, late)] == ["linear", "mine", "late"]
     for axis in (linear, mine):
@@ -147,4 +147,4 @@ def test_bars_of_more_rows_than_fit_into_a_picture_are_named(table: Table, tmp_p
     """The file would be refused by its writer, and the report with it."""
     cells = {f"row {number}": table.cells["linear"] for number in range(MOST_ROWS + 1)}
     with pytest.raises(TableError, match="401 rows, and a picture has at most 400; name fewer runs or rows"):
-        draw(replace(table, cells=cells), Picture(kind="bars"), tmp_path, 1)
+        draw(replace(table, cells=cells), Picture(kind="bars"), tmp_path)

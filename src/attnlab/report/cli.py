@@ -230,9 +230,9 @@ def _figures(table: Table, out: Path) -> tuple[list[records.ReportFigure], list[
     from attnlab.report.figures.draw_figures import draw, remove_former_pictures
 
     figures, undrawn = [], []
-    for number, picture in enumerate(table.report.figures, start=1):
+    for picture in table.report.figures:
         try:
-            drawn = draw(table, picture, out, number)
+            drawn = draw(table, picture, out)
         except UserError as error:
             undrawn.append(f"no picture {picture.quantity or picture.kind}: {error}")
         else:

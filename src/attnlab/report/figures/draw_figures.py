@@ -1,7 +1,7 @@
 """Drawing of any figure of a report, by its kind."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attnlab.config.report_block import Picture
@@ -33,12 +33,9 @@ OF_RUNS = ("by_length", "training")
 """kinds that read the runs of a row, of all columns: columns with different runs have a picture each"""
 
 
-def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[Path, str]]:
+def draw(table: Table, picture: Picture, out: Path) -> list[tuple[Path, str]]:
     """Draws one picture of a report into its folder; returns the files and their captions: the report's title, what the
     marks mean, and which runs have none.
-
-    Args:
-        number: of the picture in the report; part of the file's name if a kind comes twice.
 
     Raises:
         TableError: the runs lack the numbers for it.
@@ -46,8 +43,7 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[P
     title = table.report.title
     if picture.kind == "diagnosis":
         return [(file, f"{title}: {words}") for file, words in _diagnosis(table, picture, out)]
-    same_kind = [other for other in table.report.figures if other.kind == picture.kind]
-    name = picture.kind if len(same_kind) == 1 else f"{picture.kind}{number}"
+    name = _name(picture, table.report.figures)
     tables = table.by_condition(picture.subset) if picture.kind in OF_RUNS else {"": table}
     drawn: list[tuple[Path, str]] = []
     problems: list[TableError] = []
@@ -60,6 +56,14 @@ def draw(table: Table, picture: Picture, out: Path, number: int) -> list[tuple[P
     if not drawn:
         raise problems[0]
     return drawn
+
+
+def _name(picture: Picture, pictures: Sequence[Picture]) -> str:
+    """The kind of a picture, and what other pictures of this kind do not show: `scatter_keys`."""
+    others = [other for other in pictures if other.kind == picture.kind]
+    keys = [key for key in ("x", "subset", "metric") if len({getattr(other, key) for other in others}) > 1]
+    words = " ".join(getattr(picture, key) or "" for key in keys)
+    return "_".join([picture.kind, *re.findall(r"\w+", words)])
 
 
 def _picture(table: Table, picture: Picture, file: Path, condition: str) -> tuple[Path, str]:
