@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,15 +50,13 @@ class Claim:
     """A claim and its report, with the texts that the templates ask for.
 
     Numbers are in the unit of their column. A row or a column that the report lacks is an error.
+
+    tests: hypotheses of all claims together.
     """
 
     name: str
     report: ReportFile
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every run has an outcome."""
-        return all(seed.state == "finished" or seed.diverged for cell in self.report.each() for seed in cell.seeds)
+    tests: int
 
     @property
     def made(self) -> Origin:
@@ -98,10 +96,15 @@ class Claim:
             lines.append(f"* **{answer.verdict}**: {answer.words}; {'; '.join(parts)}")
         return "\n".join(lines)
 
+    def lost_together(self, answer: HypothesisAnswer) -> bool:
+        """Whether a verdict would be undecided if corrected for the hypotheses of all claims."""
+        return answer.verdict != UNDECIDED and answer.p is not None and answer.p * self.tests > LEVEL
+
     def verdict(self, row: str, than: str) -> str:
-        """The verdict of a hypothesis."""
+        """The verdict of a hypothesis, with a star if it would be undecided if corrected for all claims."""
         answers = self.report.hypotheses or ()
-        return next(answer.verdict for answer in answers if (answer.row, answer.than) == (row, than))
+        answer = next(answer for answer in answers if (answer.row, answer.than) == (row, than))
+        return f"{answer.verdict}{'*' if self.lost_together(answer) else ''}"
 
     def cell(self, row: str, column: str) -> Cell:
         """The cell of a row and a column."""
@@ -219,7 +222,7 @@ def answered_claims() -> list[Claim]:
     Raises:
         CampaignError: a report cannot be made.
     """
-    claims = []
+    reports: dict[str, ReportFile] = {}
     for name in read_queue():
         if not any((MEASURED / name).glob("seed*.tar.xz")):
             continue
@@ -229,9 +232,11 @@ def answered_claims() -> list[Claim]:
         if code:
             raise CampaignError(f"the report of {name} ended with exit code {code}\n{printed.getvalue()}")
         report = read_report(out / "report.json")
-        answers = [with_published(name, answer) for answer in report.hypotheses or ()]
-        claims.append(Claim(name, replace(report, hypotheses=answers)))
-    return [claim for claim in claims if claim.is_complete]
+        if all(seed.state == "finished" or seed.diverged for cell in report.each() for seed in cell.seeds):
+            answers = [with_published(name, answer) for answer in report.hypotheses or ()]
+            reports[name] = replace(report, hypotheses=answers)
+    tests = sum(len(report.hypotheses or ()) for report in reports.values())
+    return [Claim(name, report, tests) for name, report in reports.items()]
 
 
 def published(table: str, row: str, column: str) -> float:
@@ -253,19 +258,15 @@ def with_published(claim: str, answer: HypothesisAnswer) -> HypothesisAnswer:
     return replace(answer, published=ours - theirs)
 
 
-def lost_together(claims: Collection[Claim]) -> list[str]:
-    """The supported and refuted hypotheses with p above 0.05 if corrected for the hypotheses of all claims."""
-    lines = [(claim, line) for claim in claims for line in claim.lines]
-    return [
-        f"{line.name} (`{claim.name}`)"
-        for claim, line in lines
-        if line.answer.verdict != UNDECIDED and line.answer.p is not None and line.answer.p * len(lines) > LEVEL
-    ]
-
-
 def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
     """What the templates can name."""
     unfinished = [f"`{name}`" for name in read_queue() if name not in claims]
+    lost = [
+        f"{line.name} (`{claim.name}`)"
+        for claim in claims.values()
+        for line in claim.lines
+        if claim.lost_together(line.answer)
+    ]
     counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
     pairs = (pair for claim in claims.values() for pair in claim.made.versions.items())
     versions = dict.fromkeys(f"{name} {version}" for name, version in pairs)
@@ -274,7 +275,7 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
         "claims": claims,
         "unfinished": listed(unfinished, most=len(unfinished)),
         "verdicts": listed([f"{count} {verdict}" for verdict, count in counts.items()]),
-        "lost_together": lost_together(claims.values()),
+        "lost_together": lost,
         "origins": table(heads, [claim.origin for claim in claims.values()]),
         "versions": listed(versions),
         "forest": forest,
