@@ -210,10 +210,10 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *lines))
 
 
-def forest(claims: Iterable[Claim], name: str, page: Path = PAGE) -> str:
-    """The forest plot of the hypotheses of claims, which some lack, for a page, with its caption."""
+def forest(claims: Iterable[Claim], name: str, page: Path = PAGE, title: str | None = None) -> str:
+    """The forest plot of the hypotheses of claims, which some lack, for a page, with a title or its caption."""
     figure, caption = forest_of_reports([(claim.report.title, claim.lines) for claim in claims if claim.lines])
-    return image(save(figure, PICTURES / f"{name}.png", caption), caption, page)
+    return image(save(figure, PICTURES / f"{name}.png", caption), title or caption, page)
 
 
 def answered_claims() -> list[Claim]:
