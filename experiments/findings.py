@@ -247,15 +247,20 @@ def published(table: str, row: str, column: str) -> float:
     return value
 
 
+def published_difference(table: str, row: str, than: str, column: str) -> float:
+    """The difference of two numbers of a table of experiments/published."""
+    return published(table, row, column) - published(table, than, column)
+
+
 def with_published(claim: str, answer: HypothesisAnswer) -> HypothesisAnswer:
     """An answer with the published difference, where a table has both rows."""
     table = PUBLISHED.get((claim, answer.column))
     # the names of models are the first words of rows
-    pair = [(row.partition(",")[0], answer.column) for row in (answer.row, answer.than)]
-    if table is None or answer.difference is None or not published_table(table).cells.keys() >= set(pair):
+    row, than = (name.partition(",")[0] for name in (answer.row, answer.than))
+    pair = {(row, answer.column), (than, answer.column)}
+    if table is None or answer.difference is None or not published_table(table).cells.keys() >= pair:
         return answer
-    ours, theirs = (published(table, *names) for names in pair)
-    return replace(answer, published=ours - theirs)
+    return replace(answer, published=published_difference(table, row, than, answer.column))
 
 
 def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
@@ -281,6 +286,7 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
         "forest": forest,
         "readme": README,
         "published": published,
+        "published_difference": published_difference,
     }
 
 
