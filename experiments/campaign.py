@@ -239,7 +239,7 @@ def cells(queue: Mapping[str, str]) -> list[Cell]:
     Raises:
         CampaignError: a claim does not compose.
     """
-    found: list[Cell] = []
+    all_cells: list[Cell] = []
     for claim, commit in queue.items():
         composed = WORK / f"{commit[:12]}-{claim}.json"
         if not composed.exists():
@@ -250,8 +250,8 @@ def cells(queue: Mapping[str, str]) -> list[Cell]:
                 raise CampaignError(f"{claim} at commit {commit[:10]}: {done.stderr.strip() or done.returncode}")
             replace(composed, done.stdout.encode())
         members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in json.loads(composed.read_text())]
-        found += sorted(members, key=lambda cell: cell.seed)
-    return found
+        all_cells += sorted(members, key=lambda cell: cell.seed)
+    return all_cells
 
 
 def print_cells(claim: str) -> None:
@@ -267,7 +267,7 @@ def print_cells(claim: str) -> None:
     params = compose_with_hydra([experiment])[1]["params"]
     items, _ = read_overrides([f"{key}={value}" for key, value in params.items()], CONF)
     lines = itertools.product(*([as_text(item, value) for value in item.values] for item in items))
-    found = []
+    claim_cells = []
     for job, words in zip(check_command(["-m", experiment]).jobs, lines, strict=True):
         guess, runs = job.typed.cost.ms_a_step, Path("experiments/runs/claims")
         cell = Cell(
@@ -282,8 +282,8 @@ def print_cells(claim: str) -> None:
         )
         if Path(cell.folder).parts[0] != claim:
             raise CampaignError(f"{claim}: its preset needs paths: {{runs: {runs / claim}}}")
-        found.append(asdict(cell))
-    print(json.dumps(found))
+        claim_cells.append(asdict(cell))
+    print(json.dumps(claim_cells))
 
 
 def begin(cell: Cell, lock: TextIO) -> subprocess.Popen[bytes]:
@@ -589,13 +589,13 @@ def status() -> None:
     print(f"{'claim':32}{'commit':12}{'done':>10}{'diverged':>10}{'seeds archived':>16}{'core-hours left':>17}")
     hours: list[float | None] = []
     for claim, commit in queue.items():
-        of_claim = [cell for cell in members if cell.claim == claim]
-        outcomes = [cell.outcome() for cell in of_claim]
-        hours.append(hours_left(of_claim))
-        seeds = {cell.seed for cell in of_claim}
+        claim_cells = [cell for cell in members if cell.claim == claim]
+        outcomes = [cell.outcome() for cell in claim_cells]
+        hours.append(hours_left(claim_cells))
+        seeds = {cell.seed for cell in claim_cells}
         archived = f"{sum(archive_of(claim, seed).exists() for seed in seeds)}/{len(seeds)}"
         left = "unknown" if hours[-1] is None else f"{hours[-1]:.1f}"
-        done = f"{sum(map(bool, outcomes))}/{len(of_claim)}"
+        done = f"{sum(map(bool, outcomes))}/{len(claim_cells)}"
         print(f"{claim:32}{commit[:10]:12}{done:>10}{outcomes.count('diverged'):>10}{archived:>16}{left:>17}")
     done = f"{sum(cell.outcome() is not None for cell in members)}/{len(members)}"
     unknown = " and unknown ones" if None in hours else ""

@@ -59,19 +59,19 @@ class Claim:
     tests: int
 
     @property
-    def made(self) -> Origin:
+    def origin(self) -> Origin:
         """Cost, commits, processors and versions of the runs."""
         return self.report.origin or Origin()
 
     @property
     def runs(self) -> int:
         """The runs that are finished or diverged."""
-        return self.made.runs or 0
+        return self.origin.runs or 0
 
     @property
     def hours(self) -> float:
         """Hours of training on one thread."""
-        return (self.made.seconds or 0.0) / 3600
+        return (self.origin.seconds or 0.0) / 3600
 
     @property
     def lines(self) -> list[ForestLine]:
@@ -79,10 +79,11 @@ class Claim:
         return lines_of(self.report)
 
     @property
-    def origin(self) -> list[str]:
+    def origin_row(self) -> list[str]:
         """Name, commit of the runs, their number, hours on one thread, processors."""
-        processors = dict.fromkeys(hardware.partition(",")[0] for hardware in self.made.hardware)
-        return [f"`{self.name}`", listed(self.made.commits), f"{self.runs:,}", f"{self.hours:.1f}", listed(processors)]
+        origin = self.origin
+        processors = dict.fromkeys(hardware.partition(",")[0] for hardware in origin.hardware)
+        return [f"`{self.name}`", listed(origin.commits), f"{self.runs:,}", f"{self.hours:.1f}", listed(processors)]
 
     def hypotheses(self) -> str:
         """A list of the hypotheses with verdicts, effects, corrected p-values, and what would decide them."""
@@ -273,7 +274,7 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
         if claim.lost_together(line.answer)
     ]
     counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
-    pairs = (pair for claim in claims.values() for pair in claim.made.versions.items())
+    pairs = (pair for claim in claims.values() for pair in claim.origin.versions.items())
     versions = dict.fromkeys(f"{name} {version}" for name, version in pairs)
     heads = ["claim", "commit", "runs", "hours", "processor"]
     return {
@@ -281,7 +282,7 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
         "unfinished": listed(unfinished, most=len(unfinished)),
         "verdicts": listed([f"{count} {verdict}" for verdict, count in counts.items()]),
         "lost_together": lost,
-        "origins": table(heads, [claim.origin for claim in claims.values()]),
+        "origins": table(heads, [claim.origin_row for claim in claims.values()]),
         "versions": listed(versions),
         "forest": forest,
         "readme": README,

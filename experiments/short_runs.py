@@ -137,9 +137,9 @@ def prepare_here(file: Path, words: list[str]) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     sizes = {name: len(subset) for name, subset in prepared.subsets.items()}
     cache = [each.stat().st_size for each in Path(config.paths.cache).rglob("*") if each.is_file()]
-    found = {"seconds": seconds, "peak_memory_bytes": peak, "cache_bytes": sum(cache), "sizes": sizes}
-    found |= {"about": prepared.about, "trivial_loss": trivial_loss(prepared.subsets["train"], prepared.spec)}
-    file.write_text(json.dumps(found, indent=1) + "\n")
+    record = {"seconds": seconds, "peak_memory_bytes": peak, "cache_bytes": sum(cache), "sizes": sizes}
+    record |= {"about": prepared.about, "trivial_loss": trivial_loss(prepared.subsets["train"], prepared.spec)}
+    file.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def run(name: str, model: str, data: Path, runs: Path) -> None:
@@ -160,15 +160,17 @@ def run(name: str, model: str, data: Path, runs: Path) -> None:
     result = json.loads((folder / "result.json").read_text())
     metrics = {key: value for key, value in result["metrics"].items() if "/length_" not in key}
     last = losses[-max(1, len(losses) // 10) :]
-    kept = {key: result[key] for key in ("seconds", "parameters", "peak_memory_bytes", "selection", "git", "hardware")}
-    kept |= {"command": f"python train.py {' '.join(shown)}", "loss": sum(last) / len(last), "metrics": metrics}
-    kept |= {"first_loss": losses[0], "about": result["data"]["about"]}
-    file.write_text(json.dumps(kept, indent=1) + "\n")
+    record = {
+        key: result[key] for key in ("seconds", "parameters", "peak_memory_bytes", "selection", "git", "hardware")
+    }
+    record |= {"command": f"python train.py {' '.join(shown)}", "loss": sum(last) / len(last), "metrics": metrics}
+    record |= {"first_loss": losses[0], "about": result["data"]["about"]}
+    file.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def page() -> str:
     """Text of experiments/measured/README.md: unchanged above the marker, then the tables."""
-    found = {
+    records = {
         name: {file.stem: json.loads(file.read_text()) for file in sorted((FOUND / name).glob("*.json"))}
         for name in SHORT
     }
@@ -178,14 +180,14 @@ def page() -> str:
     ]
     runs = ["| task | steps | model | loss | trivial | test | seconds |", "|" + " --- |" * 7]
     commands = []
-    for name, files in found.items():
-        made = files.pop("preparation", None)
-        if made is None:
+    for name, files in records.items():
+        preparation = files.pop("preparation", None)
+        if preparation is None:
             continue
-        sizes = ", ".join(f"{subset} {size:,}" for subset, size in made["sizes"].items())
-        numbers = [made["seconds"], made["cache_bytes"] / 1e6, made["peak_memory_bytes"] / 1e6]
+        sizes = ", ".join(f"{subset} {size:,}" for subset, size in preparation["sizes"].items())
+        numbers = [preparation["seconds"], preparation["cache_bytes"] / 1e6, preparation["peak_memory_bytes"] / 1e6]
         shown = " | ".join(f"{number:.1f}" if number < 100 else f"{number:.0f}" for number in numbers)
-        data.append(f"| `{name}` | {sizes} | {shown} | {made['about']} |")
+        data.append(f"| `{name}` | {sizes} | {shown} | {preparation['about']} |")
         steps = {re.search(r"train\.max_steps=(\d+)", run["command"])[1] for run in files.values()}
         if len(steps) > 1:
             raise SystemExit(f"{FOUND / name}: runs of {', '.join(sorted(steps))} steps; expected one number")
@@ -196,7 +198,7 @@ def page() -> str:
                 for key, value in run["metrics"].items()
                 if key.startswith("test/") and not OF_A_KIND.search(key) and not key.endswith("oracle_end")
             )
-            numbers = f"{run['loss']:.3f} | {made['trivial_loss']:.3f} | {tested} | {run['seconds']:.0f}"
+            numbers = f"{run['loss']:.3f} | {preparation['trivial_loss']:.3f} | {tested} | {run['seconds']:.0f}"
             runs.append(f"| `{name}` | {min(steps)} | `{model}` | {numbers} |")
         if files:
             words = next(iter(files.values()))["command"].split()
@@ -213,15 +215,15 @@ def main(words: list[str]) -> int:
     if words[:1] == ["prepare"]:
         prepare_here(Path(words[1]), words[2:])
         return 0
-    given = dict(word.partition("=")[::2] for word in words)
-    if "data" not in given:
+    options = dict(word.partition("=")[::2] for word in words)
+    if "data" not in options:
         print(__doc__, file=sys.stderr)
         return 2
-    data, runs = Path(given["data"]).resolve(), Path(given.get("runs", HERE / "runs"))
+    data, runs = Path(options["data"]).resolve(), Path(options.get("runs", HERE / "runs"))
     failed = []
-    for name in given.get("tasks", ",".join(SHORT)).split(","):
+    for name in options.get("tasks", ",".join(SHORT)).split(","):
         measure_preparation(name, data)
-        for model in given.get("models", ",".join(MODELS)).split(","):
+        for model in options.get("models", ",".join(MODELS)).split(","):
             print(f"{name} {model}", flush=True)
             try:
                 run(name, model, data, runs)
