@@ -9,7 +9,6 @@ and lists the others.
 
 import contextlib
 import io
-import json
 import re
 import shutil
 import sys
@@ -30,6 +29,7 @@ from attnlab.report.figures.forest import ForestLine, forest_of_reports, lines_o
 from attnlab.report.page.sections import verdicts
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_record import Cell, Origin, ReportFile, read_report
+from attnlab.report.runs.read_runs import ReportRun, look
 from attnlab.report.statistics.data_seeds import paired_on_data
 from attnlab.report.statistics.differences import LEVEL, UNDECIDED, PairedDifference, mean, p_text
 from attnlab.report.statistics.rank_correlation import RankCorrelation
@@ -120,15 +120,32 @@ class Claim:
         cell = self.cell(row, column)
         return number(cell.mean or 0.0, cell.column.unit)
 
+    def runs_of(self, row: str, column: str) -> list[ReportRun]:
+        """The runs of a cell."""
+        return [look(RUNS / self.name / str(seed.folder)) for seed in self.cell(row, column).seeds]
+
     def of_runs(self, row: str, column: str, metric: str) -> str:
         """The mean of another metric over the runs of a cell: `99.2`."""
-        folders = [RUNS / self.name / str(seed.folder) for seed in self.cell(row, column).seeds]
-        values = [json.loads((folder / "result.json").read_text())["metrics"][metric] for folder in folders]
-        return number(mean([scaled(metric, value) for value in values]), unit_of(metric).name)
+        values = [run.value(metric) for run in self.runs_of(row, column)]
+        if None in values:
+            raise KeyError(f"{self.name}: runs of {row} have no {metric}")
+        return number(mean(values), unit_of(metric).name)
 
     def spread(self, row: str, column: str = "ood") -> str:
         """Mean, standard deviation and number of seeds: `70.9 ± 5.4 (20)`."""
         return spread(self.cell(row, column))
+
+    def extremes(self, row: str, column: str) -> str:
+        """The lowest and the highest run of a cell: `12.0 to 50.6`."""
+        cell = self.cell(row, column)
+        values = [seed.value for seed in cell.seeds if seed.value is not None]
+        return " to ".join(number(end, cell.column.unit) for end in (min(values), max(values)))
+
+    def extremes_at(self, row: str, column: str, metric: str, step: int) -> str:
+        """The lowest and the highest number of a metric at a step over the runs of a cell: `0.57 to 1.69`."""
+        rows = (logged for run in self.runs_of(row, column) for logged in run.logged((metric,)))
+        values = [scaled(metric, value) for at, _, value in rows if at == step]
+        return " to ".join(number(end, unit_of(metric).name) for end in (min(values), max(values)))
 
     def at_length(self, row: str, column: str, length: str) -> str:
         """The mean at one length, or at several, as the report names them."""
@@ -181,6 +198,13 @@ class Claim:
         if line is None:
             raise KeyError(f"{self.name}: failures of {row} are not counted")
         return f"{line.failed} of {line.n}"
+
+    def median_steps(self, row: str) -> str:
+        """Steps after which half of the runs of a row have reached the declared threshold in validation: `30,000`."""
+        line = self.report.success and self.report.success.of(row)
+        if line is None or line.median is None:
+            raise KeyError(f"{self.name}: half of the runs of {row} have not reached the threshold")
+        return f"{line.median:,.0f}"
 
     def table(self, *columns: str) -> str:
         """A table of means, standard deviations and numbers of seeds."""

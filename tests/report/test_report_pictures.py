@@ -110,7 +110,7 @@ def test_the_best_shortcut_is_a_line_where_all_rows_are_tested_on_the_same_data(
     assert shortcut_of(table, table.columns[0]) == pytest.approx(line)
     figure, caption = bars(table)
     dotted = [each for each in figure.axes[0].get_lines() if each.get_linestyle() == ":"]
-    assert ("dotted line: best shortcut" in caption) == bool(dotted) == bool(line)
+    assert ("dotted line: best recorded shortcut" in caption) == bool(dotted) == bool(line)
     assert all(each.get_xdata() == pytest.approx([line, line]) for each in dotted)
 
 

@@ -161,8 +161,9 @@ class HypothesisAnswer(Record):
         """That the verdict is another without one of some seeds; empty if no single seed carries it."""
         if not self.influential:
             return ""
-        which = "without seed" if len(self.influential) == 1 else f"without any one of {len(self.influential)} seeds:"
-        return f"not {self.verdict} {which} {listed(map(str, self.influential))}"
+        seeds, number = listed(map(str, self.influential)), len(self.influential)
+        which = f"seed {seeds} is left out" if number == 1 else f"any one of {number} seeds is left out: {seeds}"
+        return f"not {self.verdict} if {which}"
 
     @property
     def words(self) -> str:

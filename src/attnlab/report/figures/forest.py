@@ -30,12 +30,12 @@ RANGE: dict[str, Any] = {"linestyle": LINES[2], "label": "range of fewer than 5 
 CLAIMED: dict[str, Any] = {"facecolor": PALE, "label": "claimed differences"}
 PUBLISHED: dict[str, Any] = {"color": COLOURS[3], "linewidth": 2.4, "label": "published difference"}
 NOTE = (
-    "difference over common seeds; supported: its interval lies in the claimed differences, refuted: outside; "
-    "undecided also where the answer says why there is no verdict"
+    "difference between runs of the same seed; supported: its interval lies in the claimed differences, refuted: "
+    "outside, undecided: otherwise"
 )
 LINEAR = 10.0
 """percentage points up to which the axis of several reports is linear; logarithmic beyond"""
-TICKS = (-100, -10, -5, 0, 5, 10, 100)
+TICKS = (-100, -50, -20, -10, 0, 10, 20, 50, 100)
 NAME_LETTERS, REASON_LETTERS = 34, 30
 """in a line at the left and at the right of that axis"""
 LINE_INCHES = 0.145
@@ -153,17 +153,18 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
     if len(lines) > MOST_ROWS:
         raise TableError(f"{len(lines)} hypotheses, and a picture has at most {MOST_ROWS} rows")
     note = (
-        f"axis in percentage points, logarithmic beyond {LINEAR:g}; corrected for the hypotheses of each report; {NOTE}"
+        f"axis in percentage points, logarithmic beyond {LINEAR:g}; corrected for the hypotheses of each report; "
+        f"shares of failures have no mark; {NOTE}"
     )
     handles = _handles(shown)
     rows = list(_placed(groups))
     height = LINE_INCHES * (rows[-1].y + 1) + 0.5
     figure, (axis,) = panels(1, 1, height, legend_lines(note, [str(handle.get_label()) for handle in handles]))
-    axis.set_xscale("symlog", linthresh=LINEAR, linscale=1.5)
+    axis.set_xscale("symlog", linthresh=LINEAR, linscale=0.6)
     ends = [end for line in shown for end in (line.answer.low, line.answer.high, line.answer.published) if end]
     axis.set(xlim=(min([-LINEAR, *ends]) * 1.3, max([LINEAR, *ends]) * 1.3), ylim=(rows[-1].y + 1, -1))
     ticks = [tick for tick in TICKS if axis.get_xlim()[0] <= tick <= axis.get_xlim()[1]]
-    axis.set_xticks(ticks, [f"{tick:d}" for tick in ticks], minor=False)
+    axis.set_xticks(ticks, [f"{tick:d}" for tick in ticks], fontsize=8)
     axis.set_xticks([], minor=True)
     axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
     axis.spines["left"].set_visible(False)

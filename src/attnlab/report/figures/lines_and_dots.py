@@ -88,7 +88,7 @@ def curve(table: Table, key: str) -> Drawn:
         if not any(cell.values for cell in table.each(column)):
             empty_panel(axis, "no run has a number")
         mark_shortcut(axis, table, column)
-        axis.set_xticks(list(positions.values()), [show(x) for x in positions])
+        axis.set_xticks(list(positions.values()), [show(x) for x in positions], fontsize=8)
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
     legend_below(figure, note, handles=None if named else ())
     return figure, f"over {key}; {note}"

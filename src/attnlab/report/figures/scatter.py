@@ -107,8 +107,8 @@ def _drawn(
         more: the end of the note.
     """
     (across, up), together = axes, len(rows) <= LINES_TOGETHER
-    shape = "ring, each row's of another size" if together else "dot"
-    note = f"{shape}: {quantities} of a run; equal runs of a row are one{'; dashed: equal numbers' if has_line else ''}"
+    shape = "ring, whose size marks the row" if together else "dot"
+    note = f"{shape}: {quantities} of a run; equal runs are drawn once{'; dashed: equal numbers' if has_line else ''}"
     note += more + ("" if together else f"; grey: the other rows{interest(table)}")
     figure, lowest, lines = line_panels(table, labels, note, (3.4, 2.0))
     for axis in {line.axis: None for line in lines}:
