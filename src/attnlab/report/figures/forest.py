@@ -35,7 +35,7 @@ NOTE = (
 )
 LINEAR = 10.0
 """percentage points up to which the axis of several reports is linear; logarithmic beyond"""
-TICKS = (-100, -50, -20, -10, 0, 10, 20, 50, 100)
+TICKS = (-100, -30, -10, 0, 10, 30, 100)
 NAME_LETTERS, REASON_LETTERS = 34, 30
 """in a line at the left and at the right of that axis"""
 LINE_INCHES = 0.145
@@ -154,7 +154,7 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
         raise TableError(f"{len(lines)} hypotheses, and a picture has at most {MOST_ROWS} rows")
     note = (
         f"axis in percentage points, logarithmic beyond {LINEAR:g}; corrected for the hypotheses of each report; "
-        f"shares of failures have no mark; {NOTE}"
+        f"failures and other units have no mark; {NOTE}"
     )
     handles = _handles(shown)
     rows = list(_placed(groups))
