@@ -252,7 +252,7 @@ def answered_claims() -> list[Claim]:
         if not any((MEASURED / name).glob("seed*.tar.xz")):
             continue
         printed, out = io.StringIO(), REPORTS / name
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             code = report_main([f"experiment=claims/{name}", f"out={out}"])
         if code:
             raise CampaignError(f"the report of {name} ended with exit code {code}\n{printed.getvalue()}")

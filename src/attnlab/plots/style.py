@@ -103,7 +103,8 @@ def panel_title(text: str, columns: int, width: float = WIDTH) -> str:
 
 def label_panels(figure: Figure, text: str) -> None:
     """Label of the y axes of all panels; of a single row at its first panel, so that it is not beside the legend."""
-    if figure.axes[0].get_gridspec().nrows == 1:
+    grid = figure.axes[0].get_gridspec()
+    if grid is None or grid.nrows == 1:
         figure.axes[0].set_ylabel(text, fontsize=9)
     else:
         figure.supylabel(text, fontsize=9)
