@@ -55,7 +55,8 @@ class ForestLine(NamedTuple):
             return f"failures of {answer.row}, of {answer.than}"
         words = f"{answer.row} \N{MINUS SIGN} {answer.than}, {answer.column}"
         ends = [f"above {low:g}"] if low else []
-        ends += [f"below {high:g}"] if high is not None else []
+        # a claim of lower numbers has -0.0
+        ends += [f"below {high + 0.0:g}"] if high is not None else []
         return f"{words}, claimed {' and '.join(ends)}" if ends else words
 
     @property
@@ -205,7 +206,7 @@ def numbers_of(line: ForestLine) -> str:
         return textwrap.fill(answer.reason.partition(" (")[0].partition("; ")[0], REASON_LETTERS)
     bounds = [end for end in answer.claimed or () if end is not None]
     center, low, high = (number(value, line.unit, True, bounds=bounds).lstrip("+") for value in line.marks)
-    unit = "" if line.unit == SHARE.name else f" {line.unit}"
+    unit = "" if line.unit == SHARE.name else f"\n{line.unit}"
     return f"{center}{unit}" if line.marks[1] == line.marks[2] else f"{center} ({low} to {high}){unit}"
 
 
@@ -216,4 +217,5 @@ def _draw_row(axis: Axes, line: ForestLine, y: float) -> None:
     right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
     verdict = line.answer.verdict
     weight = "normal" if verdict == UNDECIDED else "bold"
-    axis.annotate(f" {numbers_of(line)} {verdict}", (1, y), fontweight=weight, **right)
+    text = f"{numbers_of(line)} {verdict}"
+    axis.annotate(textwrap.indent(text, " "), (1, y), fontweight=weight, **right)
