@@ -12,7 +12,7 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from attnlab.config.message_text import counted, listed
 from attnlab.learn.metric_units import SHARE, lower_is_better, number, scaled, unit_of
 from attnlab.plots.style import save
-from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.analysis_record import HypothesisAnswer, RowSuccess
 from attnlab.report.cli import report_main
 from attnlab.report.figures.forest import ForestLine, forest_of_reports, lines_of, numbers_of
 from attnlab.report.page.sections import verdicts
@@ -139,13 +139,13 @@ class Claim:
         """The lowest and the highest run of a cell: `12.0 to 50.6`."""
         cell = self.cell(row, column)
         values = [seed.value for seed in cell.seeds if seed.value is not None]
-        return " to ".join(number(end, cell.column.unit) for end in (min(values), max(values)))
+        return extremes(values, cell.column.unit)
 
     def extremes_at(self, row: str, column: str, metric: str, step: int) -> str:
         """The lowest and the highest number of a metric at a step over the runs of a cell: `0.57 to 1.69`."""
         rows = (logged for run in self.runs_of(row, column) for logged in run.logged((metric,)))
         values = [scaled(metric, value) for at, _, value in rows if at == step]
-        return " to ".join(number(end, unit_of(metric).name) for end in (min(values), max(values)))
+        return extremes(values, unit_of(metric).name)
 
     def at_length(self, row: str, column: str, length: str) -> str:
         """The mean at one length, or at several, as the report names them."""
@@ -192,17 +192,22 @@ class Claim:
         common = [(across, up) for across, up in pairs if across is not None and up is not None]
         return str(RankCorrelation(*zip(*common, strict=True)))
 
-    def failed(self, row: str) -> str:
-        """Failed runs of a row: `2 of 6`."""
+    def success(self, row: str) -> RowSuccess:
+        """How many runs of a row fail, and how soon the others succeed."""
         line = self.report.success and self.report.success.of(row)
         if line is None:
             raise KeyError(f"{self.name}: failures of {row} are not counted")
+        return line
+
+    def failed(self, row: str) -> str:
+        """Failed runs of a row: `2 of 6`."""
+        line = self.success(row)
         return f"{line.failed} of {line.n}"
 
     def median_steps(self, row: str) -> str:
         """Steps after which half of the runs of a row have reached the declared threshold in validation: `30,000`."""
-        line = self.report.success and self.report.success.of(row)
-        if line is None or line.median is None:
+        line = self.success(row)
+        if line.median is None:
             raise KeyError(f"{self.name}: half of the runs of {row} have not reached the threshold")
         return f"{line.median:,.0f}"
 
@@ -223,6 +228,11 @@ class Claim:
 def spread(cell: Cell) -> str:
     """Mean, standard deviation and number of seeds of a cell, without the length that carries it."""
     return mean_and_sd(cell).partition(",")[0]
+
+
+def extremes(values: Collection[float], unit: str) -> str:
+    """The lowest and the highest of some numbers: `12.0 to 50.6`."""
+    return f"{number(min(values), unit)} to {number(max(values), unit)}"
 
 
 def image(file: Path, caption: str, page: Path = PAGE) -> str:

@@ -55,8 +55,7 @@ class ForestLine(NamedTuple):
             return f"failures of {answer.row}, of {answer.than}"
         words = f"{answer.row} \N{MINUS SIGN} {answer.than}, {answer.column}"
         ends = [f"above {low:g}"] if low else []
-        # a claim of lower numbers has -0.0
-        ends += [f"below {high + 0.0:g}"] if high is not None else []
+        ends += [f"below {high:g}"] if high is not None else []
         return f"{words}, claimed {' and '.join(ends)}" if ends else words
 
     @property
@@ -217,5 +216,4 @@ def _draw_row(axis: Axes, line: ForestLine, y: float) -> None:
     right: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
     verdict = line.answer.verdict
     weight = "normal" if verdict == UNDECIDED else "bold"
-    text = f"{numbers_of(line)} {verdict}"
-    axis.annotate(textwrap.indent(text, " "), (1, y), fontweight=weight, **right)
+    axis.annotate(textwrap.indent(f"{numbers_of(line)} {verdict}", " "), (1, y), fontweight=weight, **right)

@@ -48,9 +48,8 @@ def marks_note(table: Table, several: str, alone: str) -> str:
     note = (several if max(counts, default=1) > 1 else alone).format(seeds_in_words(counts or [1]))
     known = any(cell.published_number is not None for cell in table.each())
     note += ", vermillion line: published value" if known else ""
-    note += (
-        ", dotted line: best recorded shortcut" if any(shortcut_of(table, column) for column in table.columns) else ""
-    )
+    has_shortcut = any(shortcut_of(table, column) for column in table.columns)
+    note += ", dotted line: best recorded shortcut" if has_shortcut else ""
     return note + interest(table)
 
 

@@ -288,7 +288,7 @@ def claimed_range(claim: Hypothesis, metric: str) -> ClaimedRange:
         end, is_open = -claim.not_worse_by, False
     else:
         end, is_open = claim.at_least or 0.0, claim.at_least is None
-    return ClaimedRange(end, math.inf, is_open) if sign > 0 else ClaimedRange(-math.inf, -end, is_open)
+    return ClaimedRange(end, math.inf, is_open) if sign > 0 else ClaimedRange(-math.inf, 0.0 - end, is_open)
 
 
 def verdict(pair: PairedDifference, claimed: ClaimedRange) -> str:
