@@ -166,6 +166,9 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
     ticks = [tick for tick in TICKS if axis.get_xlim()[0] <= tick <= axis.get_xlim()[1]]
     axis.set_xticks(ticks, [f"{tick:d}" for tick in ticks], fontsize=8)
     axis.set_xticks([], minor=True)
+    # such a plot is taller than a screen
+    axis.tick_params(axis="x", top=True, labeltop=True)
+    axis.spines["top"].set_visible(True)
     axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
     axis.spines["left"].set_visible(False)
     axis.set_yticks([row.y for row in rows], [row.name for row in rows], fontsize=8)

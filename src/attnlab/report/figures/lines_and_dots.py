@@ -53,6 +53,8 @@ ORACLE = "_oracle_end"
 """ends the name of an accuracy whose outputs end where the target does"""
 APART = 1.4
 """percent between the lines of one panel, which would hide each other where equally many runs have succeeded"""
+LOGARITHMIC = 100.0
+"""ratio of the largest to the smallest number beyond which the axis of a curve is logarithmic"""
 MOST_PAIRS = 60
 """panels of a picture"""
 LETTERS = {1: 40, 2: 18, 3: 9}
@@ -85,8 +87,11 @@ def curve(table: Table, key: str) -> Drawn:
         for name, rows in lines.items():
             cells = {positions[x]: cell for row, x in rows.items() if (cell := table.cells[row].get(column.name))}
             _draw_curve(axis, cells, looks[name] | {"label": name})
-        if not any(cell.values for cell in table.each(column)):
+        values = [value for cell in table.each(column) for value in cell.values.values()]
+        if not values:
             empty_panel(axis, "no run has a number")
+        elif column.unit != SHARE.name and 0 < LOGARITHMIC * min(values) < max(values):
+            axis.set_yscale("log")
         mark_shortcut(axis, table, column)
         axis.set_xticks(list(positions.values()), [show(x) for x in positions], fontsize=8)
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
