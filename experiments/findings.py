@@ -245,9 +245,18 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---"] * len(heads), *lines))
 
 
-def forest(claims: Iterable[Claim], name: str, page: Path = PAGE, title: str | None = None) -> str:
-    """The forest plot of the hypotheses of claims, which some lack, for a page, with a title or its caption."""
-    figure, caption = forest_of_reports([(claim.report.title, claim.lines) for claim in claims if claim.lines])
+def forest(claims: Iterable[Claim], name: str, page: Path = PAGE, models: str = "", title: str | None = None) -> str:
+    """The forest plot of the hypotheses of claims for a page.
+
+    Args:
+        models: hypotheses are drawn in which a row has this pattern.
+        title: instead of the caption.
+    """
+    pattern, groups = re.compile(models), []
+    for claim in claims:
+        lines = [line for line in claim.lines if pattern.search(f"{line.answer.row}; {line.answer.than}")]
+        groups += [(claim.report.title, lines)] if lines else []
+    figure, caption = forest_of_reports(groups)
     return image(save(figure, PICTURES / f"{name}.png", caption), title or caption, page)
 
 
