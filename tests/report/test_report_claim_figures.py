@@ -335,6 +335,9 @@ def test_a_forest_plot_of_several_reports_has_every_hypothesis(make: Callable[..
     assert [text.rsplit(" ", 1)[1] for text in marked] == ["undecided"] * 4 + ["supported"]
     assert marked[1].startswith("failures 3 of 5 and 5 of 5") and marked[3].startswith("30.0 (1.0 to 59.0)")
     assert not overlaps(figure)
+    narrow, note = forest_of_reports([("one", [ForestLine(replace(alike.answers[0], low=0.0, high=9.0), unit)])])
+    assert (figure.axes[0].get_xscale(), narrow.axes[0].get_xscale()) == ("symlog", "linear")
+    assert "logarithmic" not in note
     lower = ForestLine(replace(counted.answers[0], claimed=(None, 0.0)), "word perplexity")
     assert lower.name.endswith("ood, claimed below 0") and numbers_of(lower).endswith(")\nword perplexity")
     with pytest.raises(TableError, match="no hypothesis on percentages"):

@@ -33,8 +33,8 @@ NOTE = (
     "difference between runs of the same seed; supported: its interval lies in the claimed differences, refuted: "
     "outside, undecided: otherwise"
 )
-LINEAR = 10.0
-"""percentage points up to which the axis of several reports is linear; logarithmic beyond"""
+LINEAR, MOST_LINEAR = 10.0, 30.0
+"""percentage points: with more than the second number, the axis of several reports is logarithmic beyond the first"""
 TICKS = (-100, -30, -10, 0, 10, 30, 100)
 NAME_LETTERS, REASON_LETTERS = 34, 30
 """in a line at the left and at the right of that axis"""
@@ -152,22 +152,25 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
         raise TableError("no hypothesis on percentages has a difference to draw")
     if len(lines) > MOST_ROWS:
         raise TableError(f"{len(lines)} hypotheses, and a picture has at most {MOST_ROWS} rows")
+    ends = [end for line in shown for end in (line.answer.low, line.answer.high, line.answer.published) if end]
+    scale = f", logarithmic beyond {LINEAR:g}" if any(abs(end) > MOST_LINEAR for end in ends) else ""
     note = (
-        f"axis in percentage points, logarithmic beyond {LINEAR:g}; corrected for the hypotheses of each report; "
+        f"axis in percentage points{scale}; corrected for the hypotheses of each report; "
         f"failures and other units have no mark; {NOTE}"
     )
     handles = _handles(shown)
     rows = list(_placed(groups))
     height = LINE_INCHES * (rows[-1].y + 1) + 0.5
     figure, (axis,) = panels(1, 1, height, legend_lines(note, [str(handle.get_label()) for handle in handles]))
-    axis.set_xscale("symlog", linthresh=LINEAR, linscale=0.6)
-    ends = [end for line in shown for end in (line.answer.low, line.answer.high, line.answer.published) if end]
-    axis.set(xlim=(min([-LINEAR, *ends]) * 1.3, max([LINEAR, *ends]) * 1.3), ylim=(rows[-1].y + 1, -1))
-    ticks = [tick for tick in TICKS if axis.get_xlim()[0] <= tick <= axis.get_xlim()[1]]
-    axis.set_xticks(ticks, [f"{tick:d}" for tick in ticks], fontsize=8)
-    axis.set_xticks([], minor=True)
+    left, right = min([-LINEAR, *ends]) * 1.3, max([LINEAR, *ends]) * 1.3
+    if scale:
+        axis.set_xscale("symlog", linthresh=LINEAR, linscale=0.6)
+        axis.set_xticks([tick for tick in TICKS if left <= tick <= right])
+        axis.set_xticks([], minor=True)
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set(xlim=(left, right), ylim=(rows[-1].y + 1, -1))
     # such a plot is taller than a screen
-    axis.tick_params(axis="x", top=True, labeltop=True)
+    axis.tick_params(axis="x", top=True, labeltop=True, labelsize=8)
     axis.spines["top"].set_visible(True)
     axis.axvline(0.0, color=EDGE, linewidth=0.8, zorder=1)
     axis.spines["left"].set_visible(False)
