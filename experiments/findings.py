@@ -163,17 +163,21 @@ class Claim:
         cells = [cell for cell in self.report.each() if cell.column.name == column and cell.shortcuts]
         return number(cells[0].shortcuts[0][1], cells[0].column.unit)
 
-    def pair(self, row: str, against: str, column: str) -> PairedDifference:
-        """The difference of two rows over common seeds, corrected for as many tests as the report makes."""
-        ours, theirs = (self.cell(name, column) for name in (row, against))
+    def pair(self, row: str, against: str, column: str, claim: "Claim | None" = None) -> PairedDifference:
+        """The difference of two rows over common seeds, corrected for as many tests as the report makes.
+
+        Args:
+            claim: the claim of the first row, if it is another one with the same settings.
+        """
+        ours, theirs = (claim or self).cell(row, column), self.cell(against, column)
         pair = paired_on_data(ours.seeds, theirs.seeds, ours.column.metric, len(self.report.comparisons))
         if pair is None:
             raise KeyError(f"{self.name}: {row} and {against} have no seeds in common in {column}")
         return pair
 
-    def difference(self, row: str, against: str, column: str = "ood") -> str:
-        """A difference that is no hypothesis, with its interval: `5.6 (-0.001 to 11.1)`."""
-        pair, unit = self.pair(row, against, column), self.report.units[column]
+    def difference(self, row: str, against: str, column: str = "ood", claim: "Claim | None" = None) -> str:
+        """A difference that is no hypothesis, with its interval: `5.6 (-0.001 to 11.1)`; `claim` as in `pair`."""
+        pair, unit = self.pair(row, against, column, claim), self.report.units[column]
         if pair.mean is None or pair.low is None or pair.high is None:
             raise KeyError(f"{self.name}: {row} and {against} have no interval in {column}")
         center, low, high = (number(value, unit, bounds=[0.0]) for value in (pair.mean, pair.low, pair.high))

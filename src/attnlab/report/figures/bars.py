@@ -91,7 +91,10 @@ def errors(table: Table) -> Drawn:
         raise TableError(f"no run has both {ACCURACY} and {ORACLE_END} of a column's subset")
     counts = [len(pairs) for rows in panels.values() for pairs in rows.values() if pairs]
     seeds = "one seed" if max(counts) == 1 else f"mean of {seeds_in_words(counts)}"
-    note = f"bar: outputs, {seeds}; dots: where the first two parts of each seed end" + interest(table)
+    note = (
+        f"bar: outputs, {seeds}; black dot: share right, white dot: share with right content, of one seed"
+        + interest(table)
+    )
     figure, axes = row_panels(list(table.cells), len(panels), note, list(PARTS), bold=table.highlight)
     for axis, (title, rows) in zip(axes, panels.items(), strict=True):
         _draw_parts(axis, table, columns[title], rows)
