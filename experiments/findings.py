@@ -221,6 +221,16 @@ class Claim:
         lines = [[f"`{name}`", *(spread(cell) if cell else "" for cell in of_row)] for name, of_row in cells.items()]
         return table(["", *columns], lines)
 
+    def by_rate(self, head: str, column: str | None = None) -> str:
+        """A table of failed runs by model and learning rate, after the mean of a column if one is named."""
+        models, rates = (dict.fromkeys(row.name.split(", ")[at] for row in self.report.rows) for at in (0, 1))
+
+        def text(row: str) -> str:
+            return f"{self.mean(row, column)} ({self.failed(row)})" if column else self.failed(row)
+
+        lines = [[f"`{model}`", *(text(f"{model}, {rate}") for rate in rates)] for model in models]
+        return table([f"{head}, by learning rate", *rates], lines)
+
     def picture(self, name: str) -> str:
         """A picture of the report, copied beside the page, with its caption."""
         [figure] = [figure for figure in self.report.figures if figure.file == f"{name}.png"]

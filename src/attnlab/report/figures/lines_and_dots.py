@@ -91,7 +91,7 @@ def curve(table: Table, key: str) -> Drawn:
         if not values:
             empty_panel(axis, "no run has a number")
         elif column.unit != SHARE.name and 0 < LOGARITHMIC * min(values) < max(values):
-            axis.set_yscale("log")
+            logarithmic(axis)
         mark_shortcut(axis, table, column)
         axis.set_xticks(list(positions.values()), [show(x) for x in positions], fontsize=8)
         axis.set(title=column.name, xlabel=key, ylabel=axis_label(column))
