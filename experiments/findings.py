@@ -9,6 +9,7 @@ and lists the others.
 
 import contextlib
 import io
+import math
 import re
 import shutil
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 
 from campaign import HERE, MEASURED, REPORTS, ROOT, RUNS, CampaignError, read_queue, restore
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from scipy import stats
 
 from attnlab.config.message_text import counted, listed
 from attnlab.learn.metric_units import SHARE, lower_is_better, number, scaled, unit_of
@@ -31,7 +33,15 @@ from attnlab.report.published_numbers import published_table
 from attnlab.report.report_record import Cell, Origin, ReportFile, read_report
 from attnlab.report.runs.read_runs import ReportRun, look
 from attnlab.report.statistics.data_seeds import paired_on_data
-from attnlab.report.statistics.differences import LEVEL, UNDECIDED, PairedDifference, mean, p_text
+from attnlab.report.statistics.differences import (
+    LEVEL,
+    UNDECIDED,
+    ClaimedRange,
+    PairedDifference,
+    mean,
+    p_text,
+    verdict,
+)
 from attnlab.report.statistics.rank_correlation import RankCorrelation
 from attnlab.report.text_tables import mean_and_sd
 from attnlab.run_script import exit_code_of
@@ -43,6 +53,19 @@ PUBLISHED = {
     ("cogs", "gen"): "csordas2021/cogs",
 }
 """tables of larger networks that were published, by claim and column of hypotheses on the same models and metric"""
+
+
+@dataclass(frozen=True)
+class SignedRanks(PairedDifference):
+    """A difference over seeds with Wilcoxon's signed-rank test in place of the t-test, and without an interval."""
+
+    def one_sided(self, end: float) -> tuple[float, float]:
+        """The p-values of the claims that the difference is above an end, and that it is below."""
+        if math.isinf(end):
+            return super().one_sided(end)
+        gains = [gain - end for gain in self.differences]
+        above, below = (float(stats.wilcoxon(gains, alternative=side).pvalue) for side in ("greater", "less"))
+        return above, below
 
 
 @dataclass(frozen=True)
@@ -100,6 +123,18 @@ class Claim:
     def lost_together(self, answer: HypothesisAnswer) -> bool:
         """Whether a verdict would be undecided if corrected for the hypotheses of all claims."""
         return answer.verdict != UNDECIDED and answer.p is not None and answer.p * self.tests > LEVEL
+
+    def verdict_by_ranks(self, answer: HypothesisAnswer) -> str | None:
+        """The verdict by Wilcoxon's signed-rank test in place of the t-test, with the same correction; None of shares
+        of failed runs, and where the runs are too few for any verdict by this test."""
+        if answer.claimed is None:
+            return None
+        pair, tests = self.pair(answer.row, answer.than, answer.column), len(self.lines)
+        low, high = answer.claimed
+        claimed = ClaimedRange(-math.inf if low is None else low, math.inf if high is None else high)
+        is_enough = tests * 0.5 ** (len(pair.by_seed) - 1) <= LEVEL
+        ranks = SignedRanks(pair.by_seed, pair.mean, None, None, None, "Wilcoxon's test", tests=tests)
+        return verdict(ranks, claimed) if is_enough else None
 
     def verdict(self, row: str, than: str) -> str:
         """The verdict of a hypothesis, with a star if it would be undecided if corrected for all claims."""
@@ -324,13 +359,9 @@ def with_published(claim: str, answer: HypothesisAnswer) -> HypothesisAnswer:
 def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
     """What the templates can name."""
     unfinished = [f"`{name}`" for name in read_queue() if name not in claims]
-    lost = [
-        f"{line.name} (`{claim.name}`)"
-        for claim in claims.values()
-        for line in claim.lines
-        if claim.lost_together(line.answer)
-    ]
-    counts = verdicts([line.answer for claim in claims.values() for line in claim.lines])
+    lines = [(claim, line) for claim in claims.values() for line in claim.lines]
+    by_ranks = [(claim, line, other) for claim, line in lines if (other := claim.verdict_by_ranks(line.answer))]
+    counts = verdicts([line.answer for _, line in lines])
     pairs = (pair for claim in claims.values() for pair in claim.origin.versions.items())
     versions = dict.fromkeys(f"{name} {version}" for name, version in pairs)
     heads = ["claim", "commit", "runs", "hours", "processor"]
@@ -338,7 +369,11 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
         "claims": claims,
         "unfinished": listed(unfinished, most=len(unfinished)),
         "verdicts": listed([f"{count} {verdict}" for verdict, count in counts.items()]),
-        "lost_together": lost,
+        "lost_together": [f"{line.name} (`{claim.name}`)" for claim, line in lines if claim.lost_together(line.answer)],
+        "tested_by_ranks": len(by_ranks),
+        "other_by_ranks": [
+            f"{line.name} (`{claim.name}`): {other}" for claim, line, other in by_ranks if other != line.answer.verdict
+        ],
         "origins": table(heads, [claim.origin_row for claim in claims.values()]),
         "versions": listed(versions),
         "forest": forest,

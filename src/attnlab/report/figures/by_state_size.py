@@ -24,7 +24,14 @@ from attnlab.plots.style import (
     panel_title,
     panels,
 )
-from attnlab.report.figures.row_pictures import Drawn, axis_label, mark_shortcut, marks_note
+from attnlab.report.figures.row_pictures import (
+    MEANS_AND_SEEDS,
+    Drawn,
+    axis_label,
+    mark_shortcut,
+    marks_note,
+    means_and_seeds,
+)
 from attnlab.report.report_record import Column
 from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Table, TableError
@@ -43,7 +50,7 @@ def by_state_size(table: Table) -> Drawn:
     lines, without = _lines(table)
     if not lines:
         raise TableError("figures: no row has a state: none of these networks decodes step by step")
-    note = marks_note(table, "marker: mean of {}, error bar: standard deviation", "marker: {}")
+    note = marks_note(table, MEANS_AND_SEEDS, "marker: {}")
     lost = f". Without a state: {listed(without)}" if without else ""
     caption = f"over the size of the state after the longest sequence; {note}{lost}"
     if len(lines) > MOST_LINES and len({column.unit for column in columns}) == 1:
@@ -108,14 +115,8 @@ def _lines(table: Table) -> tuple[Mapping[str, Sequence[str]], list[str]]:
 def _draw(axis: Axes, table: Table, column: Column, rows: Sequence[str], look: dict[str, Any]) -> None:
     """A line through the cells of some rows, by their states: these may differ between columns, as a cache of keys
     grows with the sequence."""
-    drawn = []
-    for row in rows:
-        cell, size = table.cells[row].get(column.name), _size(table, row, column)
-        if cell and cell.values and size:
-            drawn.append((size, cell.mean or 0.0, cell.sd or 0.0))
-    if drawn:
-        xs, means, spreads = zip(*sorted(drawn), strict=True)
-        axis.errorbar(xs, means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
+    cells = [(_size(table, row, column), table.cells[row].get(column.name)) for row in rows]
+    means_and_seeds(axis, [(size, cell) for size, cell in cells if size and cell], look)
 
 
 def _size(table: Table, row: str, column: Column) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullFormatter
 
 from attnlab.learn.metric_units import SHARE, number
 from attnlab.plots.style import COLOURS, EDGE, LINES, PALE, STRONG, legend_below, legend_lines, panels
@@ -35,7 +36,9 @@ NOTE = (
 )
 LINEAR, MOST_LINEAR = 10.0, 30.0
 """percentage points: with more than the second number, the axis of several reports is logarithmic beyond the first"""
-TICKS = (-100, -30, -10, 0, 10, 30, 100)
+TICKS = (-100, -10, 0, 10, 30, 100)
+SHORT_TICKS = [sign * tick for sign in (-1, 1) for tick in range(20, 100, 10)]
+"""of the logarithmic parts, without numbers"""
 NAME_LETTERS, REASON_LETTERS = 34, 30
 """in a line at the left and at the right of that axis"""
 LINE_INCHES = 0.145
@@ -166,7 +169,8 @@ def forest_of_reports(groups: Sequence[tuple[str, Sequence[ForestLine]]]) -> Dra
     if scale:
         axis.set_xscale("symlog", linthresh=LINEAR, linscale=0.6)
         axis.set_xticks([tick for tick in TICKS if left <= tick <= right])
-        axis.set_xticks([], minor=True)
+        axis.set_xticks([tick for tick in SHORT_TICKS if left <= tick <= right], minor=True)
+        axis.xaxis.set_minor_formatter(NullFormatter())
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set(xlim=(left, right), ylim=(rows[-1].y + 1, -1))
     # such a plot is taller than a screen

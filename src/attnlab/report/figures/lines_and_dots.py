@@ -32,6 +32,7 @@ from attnlab.report.failures.count_failures import times_to_success
 from attnlab.report.failures.failure_statistics import Times, kaplan_meier
 from attnlab.report.figures.row_pictures import (
     LINES_TOGETHER,
+    MEANS_AND_SEEDS,
     Drawn,
     axis_label,
     interest,
@@ -40,6 +41,7 @@ from attnlab.report.figures.row_pictures import (
     line_panels,
     mark_shortcut,
     marks_note,
+    means_and_seeds,
     seeds_in_words,
     shown_column,
 )
@@ -70,7 +72,7 @@ ByLength = dict[str, dict[int, list[float]]]
 
 
 def curve(table: Table, key: str) -> Drawn:
-    """A panel for each column: means over a swept key, standard deviations as bars, seeds as dots."""
+    """A panel for each column: means over a swept key, seeds as dots."""
     if key not in table.report.rows:
         raise TableError(f"report.figures: a curve over x={key} needs it among rows ({', '.join(table.report.rows)})")
     # the rows of a line have the same values of all other keys
@@ -80,7 +82,7 @@ def curve(table: Table, key: str) -> Drawn:
         lines[", ".join(others)][row_name(table.report, run.config)] = setting(key, run.config)
     positions = _positions({x for rows in lines.values() for x in rows.values()})
     looks = line_looks(list(lines), next((name for name, rows in lines.items() if table.highlight in rows), None))
-    note = marks_note(table, "marker: mean of {}, error bar: standard deviation, grey dot: one seed", "marker: {}")
+    note = marks_note(table, MEANS_AND_SEEDS, "marker: {}")
     named = list(lines) if len(lines) > 1 else []
     figure, axes = panels(len(table.columns), panel_columns(len(table.columns)), 2.4, legend_lines(note, named))
     for axis, column in zip(axes, table.columns, strict=True):
@@ -108,13 +110,8 @@ def _positions(values: set[Any]) -> dict[Any, float]:
 
 
 def _draw_curve(axis: Axes, cells: Mapping[float, Cell], look: Mapping[str, Any]) -> None:
-    """One line: means with standard deviations, seeds, and published values as short lines."""
-    drawn = {x: cell for x, cell in sorted(cells.items()) if cell.values}
-    if drawn:
-        means, spreads = [cell.mean or 0.0 for cell in drawn.values()], [cell.sd or 0.0 for cell in drawn.values()]
-        axis.errorbar(list(drawn), means, yerr=spreads, capsize=3, elinewidth=0.8, **look)
-    for x, cell in drawn.items():
-        axis.plot([x] * len(cell.values), list(cell.values.values()), ".", color="0.45", markersize=5, zorder=1)
+    """One line: means, seeds, and published values as short lines."""
+    means_and_seeds(axis, cells.items(), look)
     published = {x: cell.published_number for x, cell in cells.items() if cell.published_number is not None}
     mark: Any = {"color": COLOURS[3], "markersize": 16, "markeredgewidth": 2.4, "zorder": 4}
     axis.plot(list(published), list(published.values()), "_", **mark)

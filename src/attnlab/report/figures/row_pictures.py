@@ -1,7 +1,7 @@
 """Parts that pictures share: rows with names at the left, lines of rows in one panel or several, axes, words."""
 
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -28,6 +28,8 @@ LEAST_POINTS = 10.0
 """percentage points of an axis"""
 MOST_APART = 1.0
 """percentage points between the shortcuts of rows that are tested on the same data"""
+MEANS_AND_SEEDS = "marker: mean of {}, dot: one seed"
+"""marks of a line of means over seeds"""
 Drawn = tuple[Figure, str]
 """a figure, and what it shows and its marks mean: a part of its caption"""
 
@@ -64,6 +66,17 @@ def mark_shortcut(axis: Axes, table: Table, column: Column, vertical: bool = Fal
     """A dotted line at the best shortcut of a column."""
     if value := shortcut_of(table, column):
         (axis.axvline if vertical else axis.axhline)(value, color=color, linestyle=":", linewidth=1.4, zorder=2)
+
+
+def means_and_seeds(axis: Axes, cells: Iterable[tuple[float, Cell]], look: Mapping[str, Any]) -> None:
+    """A line through the means of cells, each with its place on the x axis, and a dot for each of several seeds."""
+    drawn = sorted(((x, cell) for x, cell in cells if cell.values), key=lambda pair: pair[0])
+    if not drawn:
+        return
+    [line] = axis.plot([x for x, _ in drawn], [cell.mean or 0.0 for _, cell in drawn], **look)
+    for x, cell in drawn:
+        values = list(cell.values.values()) if len(cell.values) > 1 else []
+        axis.plot([x] * len(values), values, ".", color=line.get_color(), markersize=4, alpha=0.6, zorder=1)
 
 
 def row_panels(
