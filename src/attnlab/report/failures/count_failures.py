@@ -5,7 +5,7 @@ number misses the threshold or if it diverged. Missing, running, interrupted and
 that failed for another reason, such as a lack of memory.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -37,6 +37,8 @@ GAP = 0.5
 """share of the range of the wider one"""
 LEAST = 0.01
 """standard deviation below which no row is wide: as a share of 100 percent, else of its largest number"""
+MOST_NAMED = 8
+"""rows of uneven spread in one sentence"""
 ADVICE = "if some of them failed, let report.success count them in this column: a t interval assumes normal numbers"
 Tests = Mapping[str, TestAgainstBase]
 
@@ -239,8 +241,9 @@ def _counts(rows: Sequence[_Row], numbers: Sequence[int]) -> str:
     return "; ".join(f"{row.cell.row}: {number} of {len(row.runs)}" for row, number in pairs if number)
 
 
-def uneven_spread(cells: Iterable[Cell]) -> str:
-    """A sentence on the wider of two rows in a column, whose seeds seem to fall into two groups; empty without one.
+def _uneven_spread(cells: Iterable[Cell]) -> tuple[str, str] | None:
+    """The narrower and the wider of two rows in a column, in words, if the seeds of the wider one seem to fall into two
+    groups.
 
     Both rows have five numbers or more, the wider one's standard deviation is at least `WIDER` the other's, and its
     widest gap between neighbours is at least `GAP` of its range: rows near 100 % are narrow without any failure.
@@ -248,30 +251,36 @@ def uneven_spread(cells: Iterable[Cell]) -> str:
     narrow, wide = sorted(cells, key=lambda cell: cell.sd or 0.0)
     few, values = list(narrow.values.values()), sorted(wide.values.values())
     if min(len(few), len(values)) < FEWEST or wide.column.metric in OF_RUNS:
-        return ""
+        return None
     small, large = sd(few) or 0.0, sd(values) or 0.0
     low, high = max(pairwise(values), key=lambda pair: pair[1] - pair[0])
     is_split = high - low >= GAP * (values[-1] - values[0])
     scale = 100.0 if wide.column.unit == SHARE.name else max(map(abs, values))
     if large < max(WIDER * small, LEAST * scale) or not is_split or not large:
-        return ""
-    sizes, ends = (
-        " and ".join(number(value, wide.column.unit) for value in pair) for pair in ((large, small), (low, high))
-    )
-    return (
-        f"seeds of {wide.row} are spread more widely than seeds of {narrow.row} (sd {sizes}), "
-        f"with none between {ends}; {ADVICE}"
-    )
+        return None
+    least, most, below, above = (number(value, wide.column.unit) for value in (small, large, low, high))
+    return f"{narrow.row} (sd {least})", f"{wide.row} (sd {most}, none between {below} and {above})"
+
+
+def _spread_in_words(narrow: Iterable[str], wide: Iterable[str]) -> str:
+    few, many = (listed(names, MOST_NAMED) for names in (narrow, wide))
+    return f"seeds of {many} are spread more widely than seeds of {few}; {ADVICE}"
 
 
 def uneven_spreads(table: Table, comparisons: Sequence[Comparison]) -> list[str]:
-    """A sentence for each compared pair of rows with uneven spreads; none in the column of a declared success."""
+    """Sentences on the compared rows with uneven spreads: in each column one on the rows that are wider than the row
+    that all are compared with, and one on the narrower ones; none in the column of a declared success."""
     success = table.report.success
+    groups: dict[tuple[str, str, bool], list[tuple[str, str]]] = defaultdict(list)
+    for pair in comparisons:
+        if success is not None and success.column == pair.column:
+            continue
+        if names := _uneven_spread(table.cells[row][pair.column] for row in (pair.row, pair.against)):
+            is_wider = names[0].startswith(f"{pair.against} (sd ")
+            groups[pair.column, pair.against, is_wider].append(names)
     return [
-        f"in {pair.column}, {sentence}"
-        for pair in comparisons
-        if success is None or success.column != pair.column
-        if (sentence := uneven_spread(table.cells[row][pair.column] for row in (pair.row, pair.against)))
+        f"in {key[0]}, {_spread_in_words(*map(dict.fromkeys, zip(*names, strict=True)))}"
+        for key, names in groups.items()
     ]
 
 
@@ -281,7 +290,8 @@ def mixed_seeds(table: Table, column: str, rows: Iterable[str]) -> str:
     success = table.report.success
     cells = [cell for row in rows if (cell := table.cells.get(row, {}).get(column))]
     if success is None or success.column != column:
-        return uneven_spread(cells) if len(cells) == 2 else ""
+        names = _uneven_spread(cells) if len(cells) == 2 else None
+        return _spread_in_words(names[:1], names[1:]) if names else ""
     mixed = [cell.row for cell in cells if len({reaches(success, value) for value in cell.values.values()}) > 1]
     sentence = f"seeds of {' and '.join(mixed)} fail and succeed, so their differences are not normal: see Failures"
     return sentence if mixed else ""
