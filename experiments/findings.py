@@ -13,7 +13,7 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,13 +126,13 @@ class Claim:
 
     def verdict_by_ranks(self, answer: HypothesisAnswer) -> str | None:
         """The verdict by Wilcoxon's signed-rank test in place of the t-test, with the same correction; None of shares
-        of failed runs, and where the runs are too few for any verdict by this test."""
+        of failed runs, where runs diverged, and where they are too few for any verdict by this test."""
         if answer.claimed is None:
             return None
         pair, tests = self.pair(answer.row, answer.than, answer.column), len(self.lines)
         low, high = answer.claimed
         claimed = ClaimedRange(-math.inf if low is None else low, math.inf if high is None else high)
-        is_enough = tests * 0.5 ** (len(pair.by_seed) - 1) <= LEVEL
+        is_enough = pair.ranks is None and tests * 0.5 ** (len(pair.by_seed) - 1) <= LEVEL
         ranks = SignedRanks(pair.by_seed, pair.mean, None, None, None, "Wilcoxon's test", tests=tests)
         return verdict(ranks, claimed) if is_enough else None
 
@@ -175,6 +175,17 @@ class Claim:
         cell = self.cell(row, column)
         values = [seed.value for seed in cell.seeds if seed.value is not None]
         return extremes(values, cell.column.unit)
+
+    def of_seed(self, row: str, seed: int, column: str) -> str:
+        """The number of one run: `95.7`."""
+        cell = self.cell(row, column)
+        return number(cell.values[seed], cell.column.unit)
+
+    def below(self, threshold: float, column: str, row: str = "") -> str:
+        """Runs with less than a threshold in a column, of all rows, of those of a model, or of one: `2 of 8`."""
+        rows = [each.name for each in self.report.rows if f"{each.name}, ".startswith(f"{row}, " if row else "")]
+        values = [value for name in rows for value in self.cell(name, column).values.values()]
+        return f"{sum(value < threshold for value in values)} of {len(values)}"
 
     def extremes_at(self, row: str, column: str, metric: str, step: int) -> str:
         """The lowest and the highest number of a metric at a step over the runs of a cell: `0.57 to 1.69`."""
@@ -258,13 +269,22 @@ class Claim:
 
     def by_rate(self, head: str, column: str | None = None) -> str:
         """A table of failed runs by model and learning rate, after the mean of a column if one is named."""
-        models, rates = (dict.fromkeys(row.name.split(", ")[at] for row in self.report.rows) for at in (0, 1))
+        return self.by_second_key(
+            f"{head}, by learning rate",
+            lambda row: f"{self.mean(row, column)} ({self.failed(row)})" if column else self.failed(row),
+        )
 
-        def text(row: str) -> str:
-            return f"{self.mean(row, column)} ({self.failed(row)})" if column else self.failed(row)
+    def by_width(self, head: str, column: str, other: str) -> str:
+        """A table of a column by model and width, with the means of another one in parentheses."""
+        return self.by_second_key(
+            f"{head}, by width", lambda row: f"{self.spread(row, column)}; {self.mean(row, other)}"
+        )
 
-        lines = [[f"`{model}`", *(text(f"{model}, {rate}") for rate in rates)] for model in models]
-        return table([f"{head}, by learning rate", *rates], lines)
+    def by_second_key(self, head: str, text: Callable[[str], str]) -> str:
+        """A table of texts on rows named by a model and another key: a line for each model."""
+        models, settings = (dict.fromkeys(row.name.split(", ")[at] for row in self.report.rows) for at in (0, 1))
+        lines = [[f"`{model}`", *(text(f"{model}, {each}") for each in settings)] for model in models]
+        return table([head, *settings], lines)
 
     def picture(self, name: str) -> str:
         """A picture of the report, copied beside the page, with its caption."""

@@ -12,6 +12,7 @@ from attnlab.config.message_text import listed, show
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.learn.metric_units import OF_RUNS, label
 from attnlab.plots.style import (
+    COLOURS,
     PALE,
     WIDTH,
     empty_panel,
@@ -37,8 +38,8 @@ from attnlab.report.statistics.differences import mean
 from attnlab.report.table_types import Table, TableError
 
 STATE = "state_size"
-MOST_LINES = 8
-"""lines in one panel"""
+MOST_LINES = 1 + len(COLOURS)
+"""lines in one panel, each with a colour of its own"""
 
 
 def by_state_size(table: Table) -> Drawn:
@@ -74,14 +75,15 @@ def _small_multiples(table: Table, columns: Sequence[Column], lines: Mapping[str
     looks = line_looks([column.name for column in columns], columns[0].name)
     text = legend_lines(note, list(looks))
     per_row = panel_columns(len(lines))
-    figure, axes = panels(len(lines), per_row, 1.1, text, sharex=True, sharey=True)
+    figure, axes = panels(len(lines), per_row, 1.3, text, sharex=True, sharey=True)
     for axis, (name, rows) in zip(axes, lines.items(), strict=True):
         for others in lines.values():
-            _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1})
+            _draw(axis, table, columns[0], others, {"color": PALE, "linewidth": 0.6, "zorder": 1}, seeds=False)
         for column in columns:
             _draw(axis, table, column, rows, looks[column.name] | {"label": column.name})
             mark_shortcut(axis, table, column, color=looks[column.name]["color"])
-        axis.set_title(panel_title(name, per_row, 1.2 * WIDTH))
+        weight = "bold" if table.highlight in rows else "normal"
+        axis.set_title(panel_title(name, per_row, 1.2 * WIDTH), fontweight=weight)
         _size_axis(axis)
     for axis in axes[-per_row:]:
         axis.tick_params(labelbottom=True)
@@ -112,11 +114,13 @@ def _lines(table: Table) -> tuple[Mapping[str, Sequence[str]], list[str]]:
     return {name: list(rows) for name, rows in lines.items()}, list(without)
 
 
-def _draw(axis: Axes, table: Table, column: Column, rows: Sequence[str], look: dict[str, Any]) -> None:
+def _draw(
+    axis: Axes, table: Table, column: Column, rows: Sequence[str], look: dict[str, Any], seeds: bool = True
+) -> None:
     """A line through the cells of some rows, by their states: these may differ between columns, as a cache of keys
     grows with the sequence."""
     cells = [(_size(table, row, column), table.cells[row].get(column.name)) for row in rows]
-    means_and_seeds(axis, [(size, cell) for size, cell in cells if size and cell], look)
+    means_and_seeds(axis, [(size, cell) for size, cell in cells if size and cell], look, seeds)
 
 
 def _size(table: Table, row: str, column: Column) -> float | None:

@@ -68,14 +68,17 @@ def mark_shortcut(axis: Axes, table: Table, column: Column, vertical: bool = Fal
         (axis.axvline if vertical else axis.axhline)(value, color=color, linestyle=":", linewidth=1.4, zorder=2)
 
 
-def means_and_seeds(axis: Axes, cells: Iterable[tuple[float, Cell]], look: Mapping[str, Any]) -> None:
-    """A line through the means of cells, each with its place on the x axis, and a dot for each of several seeds."""
+def means_and_seeds(
+    axis: Axes, cells: Iterable[tuple[float, Cell]], look: Mapping[str, Any], seeds: bool = True
+) -> None:
+    """A line through the means of cells, each with its place on the x axis, and with a dot for each of several
+    seeds."""
     drawn = sorted(((x, cell) for x, cell in cells if cell.values), key=lambda pair: pair[0])
     if not drawn:
         return
     [line] = axis.plot([x for x, _ in drawn], [cell.mean or 0.0 for _, cell in drawn], **look)
     for x, cell in drawn:
-        values = list(cell.values.values()) if len(cell.values) > 1 else []
+        values = list(cell.values.values()) if seeds and len(cell.values) > 1 else []
         axis.plot([x] * len(values), values, ".", color=line.get_color(), markersize=4, alpha=0.6, zorder=1)
 
 
