@@ -181,11 +181,16 @@ class Claim:
         cell = self.cell(row, column)
         return number(cell.values[seed], cell.column.unit)
 
-    def below(self, threshold: float, column: str, row: str = "") -> str:
-        """Runs with less than a threshold in a column, of all rows, of those of a model, or of one: `2 of 8`."""
+    def below(self, threshold: float, column: str, row: str = "", metric: str | None = None) -> str:
+        """Runs with less than a threshold in a column, or in another metric: `2 of 8`.
+
+        Args:
+            row: counted are runs of this row, or of this model; empty: of all rows.
+        """
         rows = [each.name for each in self.report.rows if f"{each.name}, ".startswith(f"{row}, " if row else "")]
-        values = [value for name in rows for value in self.cell(name, column).values.values()]
-        return f"{sum(value < threshold for value in values)} of {len(values)}"
+        runs = [run for name in rows for run in self.runs_of(name, column)]
+        values = [run.value(metric or self.cell(rows[0], column).column.metric) for run in runs]
+        return f"{sum(value < threshold for value in values if value is not None)} of {len(values)}"
 
     def extremes_at(self, row: str, column: str, metric: str, step: int) -> str:
         """The lowest and the highest number of a metric at a step over the runs of a cell: `0.57 to 1.69`."""

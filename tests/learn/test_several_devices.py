@@ -444,6 +444,13 @@ def test_a_signal_ends_the_waiting_for_processes_that_have_not_begun(monkeypatch
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 5000ms for recv",
+        "Application timeout caused pair closure",
+    ],
+)
+@pytest.mark.parametrize(
     ("local", "starter", "kind", "text"),
     [
         (0, "torchrun", RankError, "for 10 minutes another process of this run did not answer: its machine"),
@@ -452,10 +459,10 @@ def test_a_signal_ends_the_waiting_for_processes_that_have_not_begun(monkeypatch
     ],
 )
 def test_a_process_that_does_not_answer_is_a_sentence_on_each_machine(
-    local: int, starter: Any, kind: type, text: str
+    local: int, starter: Any, kind: type, text: str, message: str
 ) -> None:
     ranks = Ranks(RankLayout(rank=local, local=local, world=2, starter=starter))
-    cause = ranks.cause(RuntimeError("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 5000ms for recv"))
+    cause = ranks.cause(RuntimeError(message))
     assert isinstance(cause, kind) and text in str(cause)
 
 

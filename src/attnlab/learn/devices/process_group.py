@@ -37,6 +37,8 @@ DATA_SECONDS = 86400.0
 """that a process waits for another, which may prepare data"""
 ANSWER_SECONDS = 600.0
 """that a process waits for another once all have their data; a machine that does not answer by then is gone"""
+GLOO_WORDS = ("gloo", "pair closure")
+"""in messages of lost connections: one that an earlier timeout of the process has closed is not named by gloo"""
 CLOSE_SECONDS = 10.0
 """that the end of the connections may take after an error"""
 _stores: dict[tuple[str, int], dist.Store] = {}
@@ -148,11 +150,12 @@ class Ranks:
         """The error itself; for a stop or a lost connection, what it means for this process."""
         if isinstance(error, Stopped) and not self.is_first:
             return EndedElsewhere(128 + error.signum)
-        is_gloo = isinstance(error, RuntimeError) and "gloo" in str(error).lower()
+        text = str(error).lower()
+        is_gloo = isinstance(error, RuntimeError) and any(words in text for words in GLOO_WORDS)
         if self.world == 1 or not (is_gloo or isinstance(error, dist.DistError)):
             return error
         advice = "repeat the command to go on from the last checkpoint"
-        if "timed out" in str(error).lower() and not self.layout.local:
+        if ("timed out" in text or "timeout" in text) and not self.layout.local:
             silence = f"for {ANSWER_SECONDS / 60:.0f} minutes another process of this run did not answer"
             return RankError(f"{silence}: its machine or the network may be gone; {advice}")
         if not self.is_first or self.layout.starter == AGENT:

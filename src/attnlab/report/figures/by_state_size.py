@@ -14,7 +14,6 @@ from attnlab.learn.metric_units import OF_RUNS, label
 from attnlab.plots.style import (
     COLOURS,
     PALE,
-    WIDTH,
     empty_panel,
     label_panels,
     legend_below,
@@ -83,7 +82,7 @@ def _small_multiples(table: Table, columns: Sequence[Column], lines: Mapping[str
             _draw(axis, table, column, rows, looks[column.name] | {"label": column.name})
             mark_shortcut(axis, table, column, color=looks[column.name]["color"])
         weight = "bold" if table.highlight in rows else "normal"
-        axis.set_title(panel_title(name, per_row, 1.2 * WIDTH), fontweight=weight)
+        axis.set_title(panel_title(name, per_row), fontweight=weight)
         _size_axis(axis)
     for axis in axes[-per_row:]:
         axis.tick_params(labelbottom=True)
