@@ -349,6 +349,7 @@ def answered_claims() -> list[Claim]:
             code = report_main([f"experiment=claims/{name}", f"out={out}"])
         if code:
             raise CampaignError(f"the report of {name} ended with exit code {code}\n{printed.getvalue()}")
+        print(f"report of {name}", file=sys.stderr)
         report = read_report(out / "report.json")
         if all(seed.state == "finished" or seed.diverged for cell in report.each() for seed in cell.seeds):
             answers = [with_published(name, answer) for answer in report.hypotheses or ()]
