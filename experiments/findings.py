@@ -280,7 +280,7 @@ class Claim:
         )
 
     def by_width(self, head: str, column: str, other: str) -> str:
-        """A table of a column by model and width, with the means of another one in parentheses."""
+        """A table of a column by model and width, each with the mean of another column."""
         return self.by_second_key(
             f"{head}, by width", lambda row: f"{self.spread(row, column)}; {self.mean(row, other)}"
         )
