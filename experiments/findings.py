@@ -114,6 +114,7 @@ class Claim:
         for line in self.lines:
             answer = line.answer
             parts = [" ".join(numbers_of(line).split())]
+            parts += ["equal in all seeds"] if line.marks and line.marks[1] == line.marks[2] else []
             parts += [f"corrected {p_text(answer.corrected)}"] if answer.corrected is not None else []
             parts += [f"published {number(answer.published, line.unit)}"] if answer.published is not None else []
             parts += filter(None, [answer.fragility, answer.needed])
@@ -411,9 +412,12 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
 
 def main(argv: Sequence[str]) -> int:
     """Command line; returns the exit code."""
-    if argv:
+    if argv and argv[0] in ("-h", "--help"):
         print(__doc__)
-        return 0 if argv[0] in ("-h", "--help") else 2
+        return 0
+    if argv:
+        print(f"{argv[0]}: findings.py takes no arguments but --help", file=sys.stderr)
+        return 2
     restore()
     claims = {claim.name: claim for claim in answered_claims()}
     PICTURES.mkdir(parents=True, exist_ok=True)
