@@ -7,6 +7,7 @@ of these reports into findings.md.j2 and results.md.j2. The page answers the cla
 and lists the others.
 """
 
+import argparse
 import contextlib
 import io
 import math
@@ -412,12 +413,8 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
 
 def main(argv: Sequence[str]) -> int:
     """Command line; returns the exit code."""
-    if argv and argv[0] in ("-h", "--help"):
-        print(__doc__)
-        return 0
-    if argv:
-        print(f"{argv[0]}: findings.py takes no arguments but --help", file=sys.stderr)
-        return 2
+    formatter = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, usage=argparse.SUPPRESS, formatter_class=formatter).parse_args(argv)
     restore()
     claims = {claim.name: claim for claim in answered_claims()}
     PICTURES.mkdir(parents=True, exist_ok=True)

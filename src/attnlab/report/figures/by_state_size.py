@@ -21,7 +21,6 @@ from attnlab.plots.style import (
     line_looks,
     logarithmic,
     panel_columns,
-    panel_title,
     panels,
 )
 from attnlab.report.figures.row_pictures import (
@@ -31,6 +30,7 @@ from attnlab.report.figures.row_pictures import (
     mark_shortcut,
     marks_note,
     means_and_seeds,
+    title_panel,
 )
 from attnlab.report.report_record import Column
 from attnlab.report.statistics.differences import mean
@@ -81,8 +81,7 @@ def _small_multiples(table: Table, columns: Sequence[Column], lines: Mapping[str
         for column in columns:
             _draw(axis, table, column, rows, looks[column.name] | {"label": column.name})
             mark_shortcut(axis, table, column, color=looks[column.name]["color"])
-        weight = "bold" if table.highlight in rows else "normal"
-        axis.set_title(panel_title(name, per_row), fontweight=weight)
+        title_panel(axis, name, per_row, table.highlight in rows)
         _size_axis(axis)
     for axis in axes[-per_row:]:
         axis.tick_params(labelbottom=True)

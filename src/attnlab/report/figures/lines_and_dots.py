@@ -25,7 +25,6 @@ from attnlab.plots.style import (
     line_looks,
     logarithmic,
     panel_columns,
-    panel_title,
     panels,
 )
 from attnlab.report.failures.count_failures import times_to_success
@@ -44,6 +43,7 @@ from attnlab.report.figures.row_pictures import (
     means_and_seeds,
     seeds_in_words,
     shown_column,
+    title_panel,
 )
 from attnlab.report.report_record import Cell, Column
 from attnlab.report.statistics.differences import mean
@@ -136,7 +136,7 @@ def by_length(table: Table, subset: str | None, metric: str) -> Drawn:
     lines = legend_lines(note, list(names.values()))
     figure, axes = panels(len(table.cells), columns, 2.3, lines, sharey=True, sharex=True)
     for axis, (row, look) in zip(axes, line_looks(list(table.cells), table.highlight).items(), strict=True):
-        axis.set_title(panel_title(row, columns), fontweight="bold" if row == table.highlight else "normal")
+        title_panel(axis, row, columns, row == table.highlight)
         axis.tick_params(labelbottom=True)
         if row not in rows and row not in oracle:
             empty_panel(axis, f"no finished run has {subset} by length")

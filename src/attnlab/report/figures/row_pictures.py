@@ -82,6 +82,11 @@ def means_and_seeds(
         axis.plot([x] * len(values), values, ".", color=line.get_color(), markersize=4, alpha=0.6, zorder=1)
 
 
+def title_panel(axis: Axes, name: str, columns: int, is_bold: bool) -> None:
+    """The title of one of so many panels in a row; of the row of interest in bold."""
+    axis.set_title(panel_title(name, columns), fontweight="bold" if is_bold else "normal")
+
+
 def row_panels(
     rows: Sequence[str], number: int, note: str, labels: Sequence[str] = (), bold: str | None = None
 ) -> tuple[Figure, list[Axes]]:
@@ -155,7 +160,7 @@ def line_panels(
     for at, (row, look) in enumerate(line_looks(list(labels), table.highlight).items()):
         axis = axes[0 if together else at]
         if not together:
-            axis.set_title(panel_title(labels[row], columns), fontweight="bold" if row == table.highlight else "normal")
+            title_panel(axis, labels[row], columns, row == table.highlight)
         rows.append(RowLine(row, axis, at, look | {"label": labels[row]} | ({} if together else {"linestyle": "-"})))
     for axis in axes[-columns:]:
         axis.tick_params(labelbottom=True)
