@@ -13,18 +13,18 @@ import pytest
 import yaml
 from support.composed_configs import MODELS, composed
 from support.slow_cases import slow_except
-from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job
+from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, jobs_of, run_job
 from support.written_runs import forget_identity
 
 from attnlab.config.compose import CONF, compose_with_hydra
-from attnlab.config.conf_files import merged_yaml, plain, unresolved
+from attnlab.config.conf_files import merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten
-from attnlab.config.fill_defaults import class_defaults, completed, defaults
+from attnlab.config.fill_defaults import class_defaults, completed, defaults, model_yaml
 from attnlab.config.job_config import compose_config
 from attnlab.config.problem import ConfigError
 from attnlab.config.run_identity import differences, run_folder, run_tag
 from attnlab.config.sweep import check_command
-from attnlab.config.targets import BUILDER_ARGUMENTS, OFFERED_ARGUMENTS, attention_nodes
+from attnlab.config.targets import BUILDER_ARGUMENTS, MECHANISM, OFFERED_ARGUMENTS, attention_nodes, values_of_null
 from attnlab.launch.train_cli import train_main
 from attnlab.nn import network_parts
 from attnlab.run.run_folder import read_config
@@ -91,7 +91,7 @@ def test_the_shortest_yamls_go_through_every_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", slow_except(MODELS, MODELS[::5]))
 def test_a_default_that_is_written_changes_no_folder(model: str) -> None:
     """Every option of every attention; any other value does."""
-    raw = compose_with_hydra([])[0] | {"model": plain(merged_yaml("model", model))}
+    raw = compose_with_hydra([])[0] | {"model": model_yaml(model)}
     config = completed(raw)
     default = run_tag(config)
     assert default == "default"
@@ -101,13 +101,14 @@ def test_a_default_that_is_written_changes_no_folder(model: str) -> None:
         if slot == "encoder":
             for path, value in class_defaults(node["_target_"], key):
                 name = path.rpartition(".")[2]
-                node[name] = "other" if node[name] == value else value
+                is_default = node[name] == value or (value is None and name in values_of_null(node))
+                node[name] = "other" if is_default else value
                 assert run_tag(config) != default
                 node[name] = completed(raw)["model"]["encoder"][int(key.split(".")[2])]["attention"][name]
 
 
 def test_a_written_default_is_the_same_run_and_another_class_brings_its_own() -> None:
-    assert run_tag(compose_config(["+model.cross.eps=1e-5"])) == "default"
+    assert run_tag(jobs_of(["++model.cross.eps=1e-5"])[0]) == "default"
     assert run_tag(compose_config(["~task.data_seed"])) == "default"
     assert run_tag(compose_config(["+backbone.pooling=mean"])) == "default"
     softmax = "attnlab.attention.softmax.SoftmaxAttention"
@@ -123,12 +124,12 @@ def test_the_bases_of_tasks_and_models_say_the_defaults_of_the_schema() -> None:
     written = flatten({**task, "model": model})
     of_schema = dict(defaults({**task, "model": model}))
     differing = {key for key in written.keys() & of_schema.keys() if written[key] != of_schema[key]}
-    assert differing == {"model.ortho.where", "model.decoder"}, (
-        "where: what shipped models can do, another class may not; decoder: the encoder's groups"
+    assert differing == {"model.ortho.where", "model.decoder", "model.mechanism"}, (
+        "where: what shipped models can do, another class may not; decoder: the encoder's groups; mechanism: of each"
     )
-    assert written["model.decoder"] == "${.encoder}"
+    assert written["model.decoder"] == "${.encoder}" and written["model.encoder.0.attention"] == MECHANISM
     others = {value for key, value in written.items() if key not in of_schema}
-    assert others == {"???", "${backbone.dropout}"}
+    assert others == {"???", "${backbone.dropout}", MECHANISM, 1.0}
 
 
 def test_what_the_network_builder_offers_is_never_filled_in() -> None:
@@ -137,7 +138,7 @@ def test_what_the_network_builder_offers_is_never_filled_in() -> None:
     assigned = {ast.unparse(node.targets[0]): node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)}
     assert {key.value for key in assigned["offers"].keys} <= {*BUILDER_ARGUMENTS, *OFFERED_ARGUMENTS}
     for model in MODELS:
-        raw = plain(merged_yaml("model", model))
+        raw = model_yaml(model)
         inputs = {path: node for path, _, node in attention_nodes(raw)}
         for path, _, node in attention_nodes(completed(composed(model))["model"]):
             added = node.keys() - inputs[path].keys()
@@ -200,7 +201,7 @@ def test_decoder_and_cross_attention_are_optional(base: str, tmp_path: Path) -> 
         (job,) = check_command([f"task={task}", "model=mine"], tmp_path / "conf").jobs
         assert job.raw["model"]["decoder"] == job.raw["model"]["encoder"] and job.raw["model"]["cross"] is None
         assert job.folder.parts[-2] == "default"
-        of_model = {key: job.raw["model"][key] for key in ("name", "cross", "ortho")}
+        of_model = {key: job.raw["model"][key] for key in ("name", "mechanism", "cross", "ortho")}
         assert job.raw["model"] == compose_config([f"task={task}", "model=linear"])["model"] | of_model
     with pytest.raises(ConfigError) as error:
         check_command(["task=scan", "model=mine"], tmp_path / "conf")

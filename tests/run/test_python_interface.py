@@ -19,9 +19,9 @@ from support.user_inputs import require_true_predictions
 import attnlab
 from attnlab import attention
 from attnlab.attention.base import Attention
-from attnlab.config.conf_files import group_choices, merged_yaml, plain
+from attnlab.config.conf_files import group_choices
+from attnlab.config.fill_defaults import model_yaml
 from attnlab.config.run_identity import run_folder
-from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import TargetError, attention_nodes, signature_of
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.vocabulary import Vocabulary
@@ -180,7 +180,7 @@ def test_the_table_names_runs_without_numbers(trained: dict[str, Path], tmp_path
 def test_every_shipped_mechanism_is_exported() -> None:
     used = set()
     for model in group_choices()["model"]:
-        for _, _, node in attention_nodes(plain(merged_yaml("model", model, CONF))):
+        for _, _, node in attention_nodes(model_yaml(model)):
             try:
                 used.add(signature_of(node).path)
             except TargetError:

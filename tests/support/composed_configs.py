@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from attnlab.config.conf_files import group_choices, merged_yaml, plain
-from attnlab.config.fill_defaults import completed
+from attnlab.config.conf_files import group_choices
+from attnlab.config.fill_defaults import completed, model_yaml
 from attnlab.config.job_config import compose_config
 from attnlab.config.nearest_word import choice
 
@@ -40,7 +40,7 @@ def composed(model: str, task: str = "scan") -> dict[str, Any]:
     """The configuration of a task with a model: task yamls and model yamls own different keys, so the model's section
     is its own yaml, merged as Hydra merges it (test_config_check.py, test_compose.py)."""
     task_config = _composed_task(task)
-    model_section = plain(merged_yaml("model", model))
+    model_section = model_yaml(model)
     return completed(task_config | {"model": model_section})
 
 

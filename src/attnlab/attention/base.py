@@ -100,6 +100,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
     reads_normalization: the keys of `model.normalization` that a mechanism with a `normalization` reads.
+    values_of_null: options for which None stands for a value of the class, with these values.
     cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so
         a last layer can leave out the others; not inherited, since a subclass may change what is computed.
 
@@ -130,6 +131,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     replaces_feed_forward: ClassVar[bool] = False
     reads_normalization: ClassVar[tuple[str, ...]] = ("kind", "placement", "denominator")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
+    values_of_null: ClassVar[Mapping[str, Any]] = {}
     cross_equals_self: ClassVar[bool] = False
     causal_reach: int | None = None
     redraw_every: int | None = None

@@ -6,11 +6,16 @@ default or leaves it out, and the config.yaml of a run records the defaults that
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+from omegaconf import OmegaConf
+
+from attnlab.config.conf_files import cached_per_folder, merged_yaml, plain
 from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
-from attnlab.config.targets import TargetError, attention_nodes, read_signature, yaml_arguments
+from attnlab.config.shipped_files import CONF
+from attnlab.config.targets import TargetError, attention_sections, read_signature, values_of_null, yaml_arguments
 from attnlab.config.validation.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]
@@ -23,16 +28,46 @@ def completed(config: Mapping[str, Any], of_classes: bool = True) -> dict[str, A
     Args:
         of_classes: also the defaults of its `_target_` classes, which are imported.
     """
-    config = with_decoder(config)
-    return filled(config, defaults(config, of_classes))
+    config = with_slots(config)
+    full = filled(config, defaults(config, of_classes))
+    return with_values_of_null(full) if of_classes else full
 
 
-def with_decoder(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with the encoder's groups of layers for the decoder, if its model does not name any."""
+def with_values_of_null(config: dict[str, Any]) -> dict[str, Any]:
+    """Gives options of attentions whose null stands for a value of the class this value; returns the configuration."""
+    for _, node in attention_sections(config.get("model")):
+        cast("dict[str, Any]", node).update(
+            {name: value for name, value in values_of_null(node).items() if node.get(name) is None}
+        )
+    return config
+
+
+def with_slots(config: Mapping[str, Any], mechanism: Any = None) -> dict[str, Any]:
+    """A configuration with the encoder's groups of layers for the decoder, if its model does not name any, and with the
+    mechanism for a cross-attention that is null.
+
+    Args:
+        mechanism: what the cross-attention is then; null = the model's.
+    """
     model = config.get("model")
-    if not isinstance(model, Mapping) or "encoder" not in model or "decoder" in model:
+    if not isinstance(model, Mapping):
         return dict(config)
-    return {**config, "model": {**model, "decoder": copied(model["encoder"])}}
+    slots = {"decoder": copied(model["encoder"])} if "encoder" in model and "decoder" not in model else {}
+    if model.get("cross") is None and isinstance(model.get("mechanism"), Mapping):
+        slots["cross"] = mechanism or copied(model["mechanism"])
+    return {**config, "model": {**model, **slots}}
+
+
+@cached_per_folder
+def model_yaml(name: str, conf: Path = CONF) -> Mapping[str, Any]:
+    """The `model` section of a model's yaml with all of its slots, its defaults list included; nobody changes it.
+
+    Raises:
+        UserConfError: as `merged_yaml`. OmegaConfBaseException: an interpolation that cannot be resolved.
+    """
+    config = plain(OmegaConf.create({"model": merged_yaml("model", name, conf)}))
+    section: Mapping[str, Any] = with_slots(config)["model"]
+    return section
 
 
 def filled(config: Mapping[str, Any], values: Iterable[Default]) -> dict[str, Any]:
@@ -59,7 +94,7 @@ def defaults(config: Mapping[str, Any], of_classes: bool = True) -> Iterator[Def
         return
     if isinstance(task, Mapping):
         yield from class_defaults(task.get("_target_"), "task")
-    for key, _, node in attention_nodes(model) if isinstance(model, Mapping) else ():
+    for key, node in attention_sections(model):
         yield from class_defaults(node.get("_target_"), key)
 
 

@@ -18,11 +18,12 @@ from omegaconf import OmegaConf
 from attnlab.config.command_line.option_parser import field_docstrings
 from attnlab.config.conf_files import group_choices, merged_yaml, unresolved
 from attnlab.config.dotted_keys import flatten, join
+from attnlab.config.fill_defaults import model_yaml
 from attnlab.config.message_text import show
 from attnlab.config.report_block import Report
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.targets import Signature, attention_nodes, read_signature, yaml_arguments
+from attnlab.config.targets import Signature, attention_sections, read_signature, yaml_arguments
 from attnlab.config.validation.type_check import describe, hints, item_type, section_of
 
 _OPEN = "???"
@@ -41,9 +42,9 @@ one run. The keys of [`report`](reports.md) are an experiment's; `0` is an item 
 [Sweeps](sweeps.md).
 
 A default `${...}` is the value of another key; `???` means that each task, or each model, sets the key. Options of an
-attention (`model.encoder.0.attention...`) exist below `model.decoder.0.attention` and `model.cross` too, where a model
-has these. Symbols are those of the equations at the top of the attention's file in `src/attnlab/attention/`; N is the
-number of positions, D the width of a head.
+attention (`model.mechanism...`) are set for all slots that have it, or for one: `model.encoder.0.attention...`,
+`model.decoder.0.attention...`, `model.cross...`. Symbols are those of the equations at the top of the attention's file
+in `src/attnlab/attention/`; N is the number of positions, D the width of a head.
 
 For users of Hydra: groups such as `experiment=` take no plus, as they are always there; `+key=` sets an option that the
 yaml files do not list; `~key` removes an option of a task or an attention, so that its default holds. Jobs run without
@@ -75,10 +76,10 @@ def key_lines(conf: Path = CONF) -> dict[str, list[KeyLine]]:
         task = unresolved(merged_yaml("task", name, conf))["task"]
         lines_by_heading[f"task={name}"] = _of_class(read_signature(task["_target_"]), "task", task)
     lines_by_heading["report"] = list(_of_schema(Report, "report", {}))
-    models = [unresolved(merged_yaml("model", name, conf)) for name in group_choices(conf)["model"]]
-    targets = sorted({node["_target_"] for model in models for _, _, node in attention_nodes(model)})
+    models = [model_yaml(name, conf) for name in group_choices(conf)["model"]]
+    targets = sorted({node["_target_"] for model in models for _, node in attention_sections(model)})
     for target in targets:
-        if lines := _of_class(read_signature(target), "model.encoder.0.attention", {}):
+        if lines := _of_class(read_signature(target), "model.mechanism", {}):
             lines_by_heading[target.rpartition(".")[2]] = lines
     return lines_by_heading
 

@@ -18,13 +18,14 @@ from urllib.parse import quote
 
 from attnlab.config.compose import compose_unresolved
 from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices
-from attnlab.config.dotted_keys import MISSING, flatten
-from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_decoder
+from attnlab.config.dotted_keys import MISSING, copied, flatten
+from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_slots
 from attnlab.config.interpolations import Interpolations
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 from attnlab.config.plain_yaml import table_beside
 from attnlab.config.shipped_files import CONF
+from attnlab.config.targets import MECHANISM, values_of_null
 
 PRESETS = ("experiment", "debug")
 """groups that set other sections; the configuration records their choices"""
@@ -63,7 +64,8 @@ class Composition:
     def expected(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Flattened values of the composition; interpolations refer to the values of a complete `config`."""
         # Defaults of the classes in use. A class that the plain composition does not name adds no difference by them.
-        raw = filled(self.raw, defaults(config))
+        raw = {**self.raw, "model": _with_mechanism_in(self.raw["model"], config["model"].get("mechanism"))}
+        raw = filled(raw, defaults(config))
         grafted = _grafted(raw, config)
         values = {key: value for key, value in flatten(without_sections(raw)).items() if "${" not in str(value)}
         interpolations = Interpolations(grafted)
@@ -81,7 +83,7 @@ def composition(task: str, model: str, conf: Path, *presets: str) -> Composition
         presets: `experiment=...` and `debug=...`; none: the plain composition.
     """
     words = [f"task={task}", f"model={choice_named('model', model, conf)}", *presets]
-    raw = with_decoder(compose_unresolved(words, conf)[0])
+    raw = with_slots(compose_unresolved(words, conf)[0], MECHANISM)
     keys = list(flatten(without_sections(Interpolations(raw).resolved(raw))))
     shorts = [key.partition(".")[2] or key for key in keys]
     counts = Counter(shorts)
@@ -99,6 +101,15 @@ def _grafted(plain: Any, actual: Any) -> Any:
     if isinstance(plain, list) and isinstance(actual, list) and len(plain) == len(actual):
         return [_grafted(*pair) for pair in zip(plain, actual, strict=True)]
     return actual
+
+
+def _with_mechanism_in(slots: Any, mechanism: Any) -> Any:
+    """Slots of a model with the mechanism wherever they refer to it."""
+    if isinstance(slots, dict):
+        return {name: _with_mechanism_in(item, mechanism) for name, item in slots.items()}
+    if isinstance(slots, list):
+        return [_with_mechanism_in(item, mechanism) for item in slots]
+    return copied(mechanism) if slots == MECHANISM else slots
 
 
 _CONFIG_FILE = "config.yaml"
@@ -169,15 +180,32 @@ def tag_parts(config: Mapping[str, Any], conf: Path = CONF, *presets: str) -> di
     Args:
         presets: `experiment=...` and `debug=...` of the composition; none: the plain composition.
     """
-    config = with_filled_shares(config)
     plain = composition(config["task"]["name"], config["model"]["name"], conf, *presets)
-    actual = flatten(without_sections(config))
-    expected = _without_unused_defaults(plain.expected(config), actual)
+    config = with_filled_shares(_with_mechanism(config, plain))
+    actual = _with_nulls(flatten(without_sections(config)))
+    expected = _with_nulls(_without_unused_defaults(plain.expected(config), actual))
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     keys = (actual.keys() | expected.keys()) - shown
     return {
         key: f"{plain.suffixes.get(key, key)}={_text(actual, key)}" for key in keys if _differ(actual, expected, key)
     }
+
+
+def _with_mechanism(config: Mapping[str, Any], plain: Composition) -> dict[str, Any]:
+    """A configuration with the mechanism of its model, which runs of versions before 0.4 did not record."""
+    model = config["model"]
+    return {**config, "model": {**model, "mechanism": model.get("mechanism") or plain.raw["model"].get("mechanism")}}
+
+
+def _with_nulls(flat: dict[str, Any]) -> dict[str, Any]:
+    """Flattened values with null for options of attentions that have the value for which null stands."""
+    nulls = {
+        key.replace("_target_", name): value
+        for key, target in flat.items()
+        if key.startswith("model.") and key.endswith("._target_")
+        for name, value in values_of_null({"_target_": target}).items()
+    }
+    return flat | {key: None for key, value in nulls.items() if key in flat and flat[key] == value}
 
 
 def cut_tag(parts: Sequence[str]) -> str:
@@ -232,11 +260,12 @@ def find_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A complete configuration without the sections of `NOT_IDENTITY` and `bookkeeping`, with shares as numbers."""
-    aside = bookkeeping(config)
+    """A complete configuration without the sections of `NOT_IDENTITY` and `bookkeeping`, with shares as numbers, and
+    without the model's mechanism, which its slots have."""
+    aside = bookkeeping(config) | {"model.mechanism"}
     return {
         section: {key: value for key, value in values.items() if f"{section}.{key}" not in aside}
-        if section == "train" and isinstance(values, Mapping)
+        if section in ("train", "model") and isinstance(values, Mapping)
         else values
         for section, values in without_sections(config).items()
     }

@@ -205,6 +205,8 @@ class Model:
 
     name: str
     """name of the yaml file"""
+    mechanism: dict[str, Any] | None = None
+    """the attention of the model: class (_target_) and options; slots and presets refer to it as ${model.mechanism}"""
     encoder: list[LayerGroup]
     """groups of layers, first to last, with their shares of the depth; self-attention"""
     pattern: Pattern = "sequential"
@@ -212,7 +214,7 @@ class Model:
     decoder: list[LayerGroup] | None = None
     """the same for the decoder, with causal self-attention; the encoder's if a yaml has no such key; null = none"""
     cross: dict[str, Any] | None = None
-    """the decoder's attention to the encoder; null = none: a model for classification and language modelling"""
+    """the decoder's attention to the encoder; null = the mechanism"""
     feed_forward: Literal["relu", "gelu", "glu", "none"] | None = None
     """null = the backbone's"""
     layer_norm: Literal["layer_norm", "rms_norm"] | None = None

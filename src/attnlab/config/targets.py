@@ -298,6 +298,10 @@ NEEDED_ARGUMENTS = {
 TASK_KEYS = ("_target_", "name", "label")
 
 
+MECHANISM = "${model.mechanism}"
+"""in a slot of a model's yaml or of a preset: the attention that the model names as its mechanism"""
+
+
 def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Key, slot (encoder, decoder, cross) and section of every attention of a model; malformed parts are skipped."""
     for slot in ("encoder", "decoder"):
@@ -307,6 +311,23 @@ def attention_nodes(model: Mapping[str, Any]) -> Iterator[tuple[str, str, Mappin
                 yield f"model.{slot}.{i}.attention", slot, group["attention"]
     if isinstance(model.get("cross"), Mapping):
         yield "model.cross", "cross", model["cross"]
+
+
+def attention_sections(model: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Key and section of the model's mechanism and of every attention in its slots; malformed parts are skipped."""
+    if not isinstance(model, Mapping):
+        return
+    if isinstance(model.get("mechanism"), Mapping):
+        yield "model.mechanism", model["mechanism"]
+    yield from ((key, node) for key, _, node in attention_nodes(model))
+
+
+def values_of_null(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of an attention for which null stands for a value of the class, with these values."""
+    try:
+        return read_signature(str(node.get("_target_", ""))).declares("values_of_null") or {}
+    except TargetError:
+        return {}
 
 
 def signature_of(node: Mapping[str, Any]) -> Signature:

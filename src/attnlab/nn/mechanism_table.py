@@ -15,7 +15,8 @@ from typing import Any
 
 from attnlab.attention.base import Attention
 from attnlab.attention.positions.base import Positions
-from attnlab.config.conf_files import group_choices, merged_yaml, plain
+from attnlab.config.conf_files import group_choices
+from attnlab.config.fill_defaults import model_yaml
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import (
     POSITIONS,
@@ -52,7 +53,7 @@ def mechanisms() -> dict[str, Mechanism]:
     """Every class that a model yaml names for its encoder or decoder, with the options of its first model."""
     collected: dict[str, Mechanism] = {}
     for model in (name for name in group_choices()["model"] if "/" not in name):
-        for _, slot, node in attention_nodes(plain(merged_yaml("model", model, CONF))):
+        for _, slot, node in attention_nodes(model_yaml(model)):
             options = {key: value for key, value in node.items() if key != "_target_"}
             mechanism = collected.setdefault(node["_target_"], Mechanism(signature_of(node).cls, options))
             if slot != "cross" and model not in mechanism.models:

@@ -26,6 +26,8 @@ SHAPING = (
     *("final_norm", "layer_norm", "feed_forward", "positions", "embedding", "attention_bias", "architecture"),
 )
 """Keys of the backbone on which the computation of the layers depends; not dropout and options of the output."""
+NOT_SHAPING = ("name", "mechanism", "ortho", "embedding_dropout")
+"""Keys of the model on which it does not depend; the mechanism is in the slots that have it."""
 
 
 def from_run_problems(jobs: Sequence[JobConfig]) -> list[Problem]:
@@ -62,7 +64,7 @@ def _source_config(folder: str) -> dict[str, Any]:
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
     """Options that the layers of a network depend on, also those that change no weight."""
-    model = {key: value for key, value in config["model"].items() if key not in ("name", "ortho", "embedding_dropout")}
+    model = {key: value for key, value in config["model"].items() if key not in NOT_SHAPING}
     return {"backbone": {key: config["backbone"].get(key) for key in SHAPING}, "model": model}
 
 

@@ -100,6 +100,10 @@ class RecurrentAttention(Attention[RecurrentState]):
     reads_normalization = ("kind", "placement")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"bidirectional": {False: ["supports_bidirectional"]}}
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.values_of_null = {name: value for name, value in asdict(cls.layer).items() if name != "normalization"}
+
     def __init__(
         self,
         d_model: int,

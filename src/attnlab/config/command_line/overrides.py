@@ -7,13 +7,13 @@ from typing import Any
 
 from attnlab.config.command_line.words import Item, as_text
 from attnlab.config.conf_files import group_choices
-from attnlab.config.dotted_keys import MISSING, child, flatten, join, value_at
+from attnlab.config.dotted_keys import MISSING, child, copied, flatten, join, value_at
 from attnlab.config.message_text import MOST_OFFERED, hint, listed, offered, show
 from attnlab.config.nearest_word import named_key, nearest, nearest_key
 from attnlab.config.problem import Problem
 from attnlab.config.report_block import Report
 from attnlab.config.schema import Config, schema_keys
-from attnlab.config.targets import BUILDER_ARGUMENTS, attention_nodes, attention_options, read_signature
+from attnlab.config.targets import BUILDER_ARGUMENTS, MECHANISM, attention_options, attention_sections, read_signature
 from attnlab.config.validation.target_validation import target_problems
 from attnlab.config.validation.type_check import hints, not_a_section
 
@@ -28,13 +28,26 @@ def set_all(config: dict[str, Any], pairs: Sequence[Pair], conf: Path) -> list[P
         config: plain dicts and lists; interpolations may be unresolved.
     """
     problems = []
-    for item, value in (part for pair in pairs for part in _parts(config, *pair)):
-        problem = _refusal(config, item, value) or _unknown_key(config, item, value, conf)
-        if problem:
-            problems.append(problem)
-        else:
-            _set(config, item, value)
+    # a slot with options of its own has the others of the mechanism, which are set first
+    for pair in sorted(pairs, key=lambda pair: not pair[0].key.startswith("model.mechanism")):
+        _take_over_mechanism(config, pair[0].key)
+        for item, value in _parts(config, *pair):
+            if problem := _refusal(config, item, value) or _unknown_key(config, item, value, conf):
+                problems.append(problem)
+            else:
+                _set(config, item, value)
     return problems
+
+
+def _take_over_mechanism(config: dict[str, Any], key: str) -> None:
+    """Give a slot that has the model's mechanism a copy of it, if a key is one of the slot's options."""
+    names, mechanism = key.split("."), value_at(config, "model.mechanism")
+    if names[0] != "model" or not isinstance(mechanism, dict):
+        return
+    for depth in range(2, len(names)):
+        slot, parent, name = ".".join(names[:depth]), value_at(config, ".".join(names[: depth - 1])), names[depth - 1]
+        if value_at(config, slot) == MECHANISM or (slot == "model.cross" and parent[name] is None):
+            parent[int(name) if isinstance(parent, list) else name] = copied(mechanism)
 
 
 def _parts(config: Mapping[str, Any], item: Item, value: Any) -> Iterator[Pair]:
@@ -160,7 +173,7 @@ def addable_keys(config: Mapping[str, Any], with_classes: bool) -> set[str]:
     if not with_classes:
         return keys
     nodes = [("task", config["task"])] if isinstance(config.get("task"), Mapping) else []
-    nodes += [(key, node) for key, _, node in attention_nodes(config.get("model") or {})]
+    nodes += attention_sections(config.get("model"))
     for key, node in nodes:
         if not target_problems(node, key):
             signature = read_signature(node["_target_"])

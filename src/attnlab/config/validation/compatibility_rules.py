@@ -1,19 +1,29 @@
 """Rules about combinations: settings that are valid one by one and impossible together."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.conf_files import UserConfError, cached_per_folder, group_choices, merged_yaml, plain
+from attnlab.config.conf_files import UserConfError, cached_per_folder, choice_named, group_choices
+from attnlab.config.fill_defaults import completed, model_yaml
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
-from attnlab.config.targets import POSITIONS, Signature, TargetError, attention_nodes, names_in, signature_of
+from attnlab.config.targets import (
+    MECHANISM,
+    POSITIONS,
+    Signature,
+    TargetError,
+    attention_nodes,
+    attention_sections,
+    names_in,
+    signature_of,
+)
 from attnlab.config.validation.rule_view import SLOTS, Unknown, View
 
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
@@ -42,7 +52,7 @@ def _model_classes(name: str, conf: Path) -> dict[str, Any]:
     """The classes of a shipped model by slot, and its `ortho.where`; empty if its yaml or a class is broken."""
     classes: dict[str, Any] = {"encoder": [], "decoder": [], "cross": []}
     try:
-        model = plain(merged_yaml("model", name, conf))
+        model = model_yaml(name, conf)
         for _, slot, node in attention_nodes(model):
             classes[slot].append(signature_of(node))
     except (TargetError, UserConfError, OmegaConfBaseException):
@@ -104,6 +114,35 @@ def _example(view: View, slot: str) -> str:
         return "decoder: ${.encoder}"
     paths = (item.path for _, _, item in view.attentions("encoder") if item.can(f"supports_{slot}"))
     return f"{slot}: {{_target_: {next(paths, 'attnlab.attention.softmax.SoftmaxAttention')}}}"
+
+
+def _own_mechanism(view: View) -> Iterator[Problem]:
+    """A row has the name of a model whose attention its network uses, whatever a preset or a command sets."""
+    model, plain_model = view["model"], _plain_model(view)
+    own = {str(node.get("_target_")): None for _, node in attention_sections(plain_model)}
+    used = {key: (signature, view[key]) for key, _, signature in view.attentions()}
+    name, preset = view["model.name"], view.config.get("experiment")
+    if own and used and not any(signature.path in own for signature, _ in used.values()):
+        classes = listed(path.rpartition(".")[2] for path in own)
+        by = f"experiment={preset}" if preset else "the command"
+        claim = f"={next(iter(used.values()))[0].name}: a row {name} without {classes} in its network, as {by} sets it"
+        yield Problem(next(iter(used)), f"{claim}; write attention: {MECHANISM} there, or name the network in a yaml")
+    of_yaml = plain_model.get("mechanism") or {}
+    for option, value in (model.get("mechanism") or {}).items():
+        if value == of_yaml.get(option) or any(node.get(option) == value for _, node in used.values()):
+            continue
+        text = f"={show(value)}: no attention of this network has it, as each has options of its own; set them"
+        yield Problem(f"model.mechanism.{option}", f"{text}: {listed(f'{key}.{option}' for key in used)}")
+
+
+def _plain_model(view: View) -> Mapping[str, Any]:
+    """The model as its yaml file has it, with defaults; empty without a readable file."""
+    try:
+        yaml = model_yaml(choice_named("model", view["model.name"], view.conf), view.conf)
+    except (UserConfError, OmegaConfBaseException):
+        return {}
+    section: Mapping[str, Any] = completed({"model": yaml})["model"]
+    return section
 
 
 def _shares(view: View) -> Iterator[Problem]:
@@ -294,6 +333,7 @@ def _paths(view: View) -> Iterator[Problem]:
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _options_fit,
-    _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths, _betas, _paths,
+    _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _own_mechanism, _shares, _directions,
+    _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths,
+    _betas, _paths,
 ]  # fmt: skip
