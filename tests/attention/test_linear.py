@@ -1,5 +1,6 @@
 """Switches of linear attention: normalisation and its placement, denominator, scaling of queries, eps, chunks."""
 
+import pickle
 from itertools import product
 
 import pytest
@@ -9,6 +10,7 @@ from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
 from support.tensors import masks, shaken
 
+from attnlab.attention.core.linear_core import FEATURE_MAPS
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.feature_fixation import FeatureFixation
 from attnlab.attention.linear import LinearAttention
@@ -157,3 +159,9 @@ def test_normalized_gated_features_equal_the_reference(placement: str) -> None:
     attention = shaken(FeatureFixation(8, 2, shared_gate=True, normalization=normalization, chunk_size=4).double())
     for mode in MODES:
         compare_with_reference(attention, mode, 9, (9, 4, 0))
+
+
+@pytest.mark.parametrize("name", FEATURE_MAPS)
+def test_feature_maps_are_pickled_by_name(name: str) -> None:
+    """A lambda could not be, and neither could a module that holds it (laws/test_laws_copies.py)."""
+    assert pickle.loads(pickle.dumps(FEATURE_MAPS[name])) is FEATURE_MAPS[name]

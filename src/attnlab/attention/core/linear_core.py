@@ -41,13 +41,30 @@ from attnlab.kernels.linear_map import LinearMap
 PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
 FeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid", "elu", "identity"]
 
+
+def one_plus_elu(x: Tensor) -> Tensor:
+    """elu(x) + 1"""
+    return F.elu(x).add_(1.0)
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """relu(x)^2"""
+    return F.relu(x).square()
+
+
+def identity(x: Tensor) -> Tensor:
+    """x"""
+    return x
+
+
+# Functions with names: modules that hold one are pickled.
 FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
-    "one_plus_elu": lambda x: F.elu(x).add_(1.0),
+    "one_plus_elu": one_plus_elu,
     "relu": F.relu,
-    "squared_relu": lambda x: F.relu(x).square(),
+    "squared_relu": squared_relu,
     "sigmoid": torch.sigmoid,
     "elu": F.elu,
-    "identity": lambda x: x,
+    "identity": identity,
 }
 """elementwise feature maps; elu and identity can be negative, so they are for mechanisms without a denominator"""
 
