@@ -1,5 +1,6 @@
 """Switches of linear attention: normalisation and its placement, denominator, scaling of queries, eps, chunks."""
 
+import pickle
 from itertools import product
 
 import pytest
@@ -7,11 +8,14 @@ import torch
 from support.golden_outputs import assert_golden, golden, with_weights
 from support.model_cases import apply
 from support.reference_comparison import compare_with_reference
-from support.tensors import masks, shaken
+from support.tensors import draw, masks, shaken
+from torch import Tensor
 
+from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention
 from attnlab.attention.core.qk_norm import HeadNorm
 from attnlab.attention.feature_fixation import FeatureFixation
 from attnlab.attention.linear import LinearAttention
+from attnlab.attention.positions.rotary import RotaryPositions
 from attnlab.config.schema import Normalization
 
 KINDS = ("none", "l1", "l2", "rms")
@@ -157,3 +161,29 @@ def test_normalized_gated_features_equal_the_reference(placement: str) -> None:
     attention = shaken(FeatureFixation(8, 2, shared_gate=True, normalization=normalization, chunk_size=4).double())
     for mode in MODES:
         compare_with_reference(attention, mode, 9, (9, 4, 0))
+
+
+@pytest.mark.parametrize("name", FEATURE_MAPS)
+def test_feature_maps_are_pickled_by_name(name: str) -> None:
+    """A lambda could not be, and neither could a module that holds it (laws/test_laws_copies.py)."""
+    assert pickle.loads(pickle.dumps(FEATURE_MAPS[name])) is FEATURE_MAPS[name]
+
+
+class TwiceAsWide(FeatureMapAttention):
+    def query_map(self, q: Tensor) -> Tensor:
+        return torch.cat((q, -q), -1).exp()
+
+
+def test_a_feature_map_claims_no_rotation_by_itself() -> None:
+    with pytest.raises(ValueError, match="TwiceAsWide has no form with RotaryPositions"):
+        TwiceAsWide(8, 2, n_features=8, positions=RotaryPositions())
+    for kind in (LinearAttention, FeatureFixation):
+        assert kind(8, 2, positions=RotaryPositions()).positions is not None
+
+
+def test_another_number_of_features_is_refused_at_once() -> None:
+    """Whole sequences were once computed, and decoding failed."""
+    assert TwiceAsWide(8, 2, n_features=8)(draw(2, 5, 8).float())[0].shape == (2, 5, 8)
+    for causal in (True, False):
+        with pytest.raises(ValueError, match=r"TwiceAsWide: .* 8 features .* n_features=4"):
+            TwiceAsWide(8, 2)(draw(2, 5, 8).float(), causal=causal)

@@ -13,8 +13,9 @@ from attnlab.attention.base import Attention, State
 TOLERANCE = 1e-11
 
 
-def assert_rows(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
+def assert_rows(actual: Tensor, expected: Tensor, where: str, tolerance: float = TOLERANCE) -> None:
+    """Tensors are equal; a failure says what was compared, at which position."""
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, msg=lambda text: f"{where}: {text}")
 
 
 @every_attention("causality", modes=["causal"])
@@ -28,7 +29,8 @@ def test_the_future_changes_nothing(case: Case, mode: str) -> None:
             other = x.clone()
             other[:, position + 1 :] = 100 * draw(2, length - position - 1, 8)
             changed, _ = apply(attention, mode, other, None, None)
-            torch.testing.assert_close(changed[:, : position + 1], out[:, : position + 1], rtol=1e-12, atol=1e-12)
+            what = f"outputs (sample, position, column), changed with the inputs after position {position} of {length}"
+            assert_rows(changed[:, : position + 1], out[:, : position + 1], what, 1e-12)
             assert not torch.equal(changed[:, position + 1 :], out[:, position + 1 :])
 
 
@@ -53,10 +55,12 @@ def test_gradients_reach_the_past_only(case: Case, mode: str) -> None:
         attention, x = case.make(seed), draw(1, 5, 8)
         jacobian = torch.autograd.functional.jacobian(lambda y, f=attention: apply(f, mode, y, None, None)[0][0], x)
         reached |= jacobian.abs().amax((1, 2, 4)) > 0
-        assert not reached[~past].any()
+        early = (reached & ~past).nonzero().tolist()
+        assert not early, f"output i has a gradient from position j, which it may not see: [i, j] = {early}"
         if reached[past].all():
             return
-    raise AssertionError(f"no gradient from column to row: {reached}")
+    missing = (past & ~reached).nonzero().tolist()
+    raise AssertionError(f"output i has no gradient from position j (see causal_reach): [i, j] = {missing}")
 
 
 @every_attention("step", modes=["causal"])
@@ -70,9 +74,10 @@ def test_steps_equal_the_causal_form(case: Case, mode: str) -> None:
         for position in range(length):
             assert state.position == position
             out, state = attention.step(x[:, position : position + 1], state)
-            assert_rows(out[:, 0], expected[:, position])
+            what = f"step at position {position} of {length}, beside the causal form"
+            assert_rows(out[:, 0], expected[:, position], what)
             real = torch.tensor([position < size for size in (length, 3, 1)])
-            assert_rows(out[real, 0], masked[real, position])
+            assert_rows(out[real, 0], masked[real, position], f"{what} with padding")
             if position in (0, 6, 63, 65):
                 check_prefill(case, attention, x[:, : position + 1], state)
 
@@ -80,10 +85,10 @@ def test_steps_equal_the_causal_form(case: Case, mode: str) -> None:
 def check_prefill(case: Case, attention: Attention, x: Tensor, state: State) -> None:
     for mode in set(case.modes()) & {"causal", "bidirectional"}:
         out, after = attention.prefill(x, mode == "bidirectional")
-        assert_rows(out, apply(attention, mode, x, None, None)[0])
+        assert_rows(out, apply(attention, mode, x, None, None)[0], f"prefill of {x.shape[1]} positions")
         assert type(after) is type(state)
         for name, value in vars(state).items():
-            torch.testing.assert_close(getattr(after, name), value, rtol=TOLERANCE, atol=TOLERANCE)
+            assert_rows(getattr(after, name), value, f"state.{name} after prefill of {x.shape[1]} positions")
 
 
 @every_attention("step", modes=["cross"])
@@ -96,7 +101,7 @@ def test_steps_equal_cross_attention(case: Case, mode: str) -> None:
         state = attention.init_state(4, read, inputs)
         for position in range(5):
             out, state = attention.step(x[:, position : position + 1], state)
-            assert_rows(out[:, 0], expected[:, position])
+            assert_rows(out[:, 0], expected[:, position], f"step at position {position}, beside cross-attention")
 
 
 @every_attention("step", modes=["causal", "cross"])
@@ -111,7 +116,7 @@ def test_selected_rows_go_on_alone(case: Case, mode: str) -> None:
         state = state.select(rows)
         for position in range(3, 6):
             out, state = attention.step(x[rows, position : position + 1], state)
-            assert_rows(out[:, 0], expected[rows, position])
+            assert_rows(out[:, 0], expected[rows, position], f"step at position {position} of selected rows")
 
 
 @decoder_only_networks()

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from support.module_copies import check_network_copies
 from torch import Tensor
 
 from attnlab.attention.positions.sinusoidal import patch_positions, sinusoidal
+from attnlab.config.targets import POSITIONS, names_in
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.network_parts import positions_named
 
@@ -112,3 +114,8 @@ def test_patches_of_compiled_steps_are_the_eager_ones() -> None:
     for inputs, actual in ((images, expected), (images.double(), 255 * expected)):
         torch.library.opcheck(operator.default, (inputs, 15, torch.float64))
         torch.testing.assert_close(operator(inputs, 15, torch.float64), actual)
+
+
+@pytest.mark.parametrize("positions", names_in(POSITIONS))
+def test_networks_of_every_position_can_be_copied_and_saved(positions: str) -> None:
+    check_network_copies("scan", "vanilla", positions=positions)

@@ -88,7 +88,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_shows_the_files_of_the_examples() -> None:
     files = [file for file in (ROOT / "examples").glob("*/**/*") if file.suffix in (".py", ".yaml")]
     shown = re.findall(r"^```(?:python|yaml)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert len(shown) == 13
+    assert len(shown) == 16
     assert set(shown) == {file.read_text() for file in files if file.name != "__init__.py"}
 
 
@@ -126,7 +126,9 @@ def test_the_reach_of_a_causal_query_is_what_the_class_declares(clone: Path, rea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "laws"), [("cosine", "slow or not slow"), ("local", "not slow")])
+@pytest.mark.parametrize(
+    ("model", "laws"), [("cosine", "slow or not slow"), ("local", "not slow"), ("hedgehog", "not slow")]
+)
 def test_all_laws_of_the_examples(clone: Path, model: str, laws: str) -> None:
     out = run(clone, "-m", "pytest", f"--model={model}", "-m", laws)
     assert "passed" in out and "skipped" not in out

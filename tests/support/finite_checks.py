@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from support.model_cases import Case, apply
-from support.tensors import gradients, masks
+from support.tensors import gradients, masks, place
 
 WIDE = (1e-4, 1e-2, 1.0, 1e2, 1e4)
 FORMATS = {
@@ -30,7 +30,9 @@ def draw(scale: float, dtype: torch.dtype) -> Tensor:
 
 def assert_finite(values: dict[str, Tensor], where: str) -> None:
     for name, value in values.items():
-        assert value.isfinite().all(), f"{name} is not finite: {where}"
+        if not value.isfinite().all():
+            first = (~value.isfinite()).nonzero()[0]
+            raise AssertionError(f"{name} is not finite: {where}; first{place(name, value, first.unbind())}")
 
 
 def require_finite(case: Case, mode: str, is_brief: bool = False) -> None:

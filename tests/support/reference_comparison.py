@@ -40,5 +40,11 @@ def compare_with_reference(attention: Attention, mode: str, length: int, lengths
     for form in (apply, slow):
         out, penalty = form(attention, mode, x, memory, mask)
         actual = gradients((out * weights)[real].sum() + penalty, attention, x=x, memory=memory)
-        results.append(actual | {"out": out[real], "penalty": penalty})
-    assert_same(*results, tolerance=1e-9)
+        results.append(actual | {"out": out.masked_fill(~real[:, :, None], 0.0), "penalty": penalty})
+    assert_same(*results, tolerance=1e-9, where=described(attention, mode, length))
+
+
+def described(attention: Attention, mode: str, length: int) -> str:
+    """What is compared with the slow reference, for the message of a failure."""
+    positions = "" if attention.positions is None else f" with positions {type(attention.positions).__name__}"
+    return f"{type(attention).__name__}{positions}, {mode}, {length} positions, beside its slow reference"

@@ -63,8 +63,6 @@ class CosFormer(FeatureMapAttention):
     """
 
     cross_equals_self = True
-    # features have positions of their own
-    supports_rotation = False
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"length_from": {"batch": ["supports_step"]}}
 
     def __init__(

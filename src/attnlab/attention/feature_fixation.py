@@ -37,6 +37,7 @@ class FeatureFixation(FeatureMapAttention):
         shared_gate: one linear map for the gates of queries and keys; the published runs have two.
     """
 
+    supports_rotation = True
     cross_equals_self = True
 
     def __init__(

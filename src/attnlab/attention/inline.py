@@ -68,7 +68,6 @@ class InLine(FeatureMapAttention):
         chunk_size: as in FeatureMapAttention.
     """
 
-    supports_rotation = False
     cross_equals_self = True
 
     def __init__(

@@ -28,6 +28,7 @@ class LinearAttention(FeatureMapAttention):
         scale_queries: multiply queries by 1/sqrt(D) before the feature map.
     """
 
+    supports_rotation = True
     cross_equals_self = True
 
     def __init__(

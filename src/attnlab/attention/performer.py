@@ -100,6 +100,7 @@ class Performer(FeatureMapAttention):
         ValueError: key_stabilizer=sequence with the relu kernel, which has no exponents.
     """
 
+    supports_rotation = True
     cross_equals_self = True
 
     # In the causal form every key would depend on later keys.

@@ -79,8 +79,6 @@ class NormAttention(FeatureMapAttention):
         chunk_size: as in FeatureMapAttention.
     """
 
-    # `lrpe` is its rotation
-    supports_rotation = False
     cross_equals_self = True
 
     def __init__(

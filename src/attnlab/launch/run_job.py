@@ -155,8 +155,11 @@ def exit_code(error: BaseException, name: str) -> int:
     if isinstance(error, Stopped):
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
+    from attnlab.config.broken_packages import import_problem
     from attnlab.launch.device_errors import too_large, without_determinism
 
+    if problem := import_problem(error):
+        return _failed(name, problem)
     if advice := too_large(error):
         return _failed(name, f"it {advice}")
     if operation := without_determinism(error):

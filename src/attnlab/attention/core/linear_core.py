@@ -41,13 +41,30 @@ from attnlab.kernels.linear_map import LinearMap
 PositiveFeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid"]
 FeatureMap = Literal["one_plus_elu", "relu", "squared_relu", "sigmoid", "elu", "identity"]
 
+
+def one_plus_elu(x: Tensor) -> Tensor:
+    """elu(x) + 1"""
+    return F.elu(x).add_(1.0)
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """relu(x)^2"""
+    return F.relu(x).square()
+
+
+def identity(x: Tensor) -> Tensor:
+    """x"""
+    return x
+
+
+# Functions with names: modules that hold one are pickled.
 FEATURE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
-    "one_plus_elu": lambda x: F.elu(x).add_(1.0),
+    "one_plus_elu": one_plus_elu,
     "relu": F.relu,
-    "squared_relu": lambda x: F.relu(x).square(),
+    "squared_relu": squared_relu,
     "sigmoid": torch.sigmoid,
     "elu": F.elu,
-    "identity": lambda x: x,
+    "identity": identity,
 }
 """elementwise feature maps; elu and identity can be negative, so they are for mechanisms without a denominator"""
 
@@ -80,12 +97,13 @@ class FeatureMapOptions(AttentionOptions, total=False):
 class FeatureMapAttention(Attention[LinearState]):
     """Attention by sums of features; a subclass implements the feature map.
 
-    Positions that turn queries and keys turn the features, and the denominator has none (`positions.base`).
+    A subclass whose features may be turned by positions declares `supports_rotation = True`: weights may then be
+    negative, and the denominator has no positions (`positions.base`).
 
     Args:
         d_model, n_heads, options: as in Attention.
         key_width: width of the queries and keys of one head; None = the head width.
-        n_features: features of one head, before `with_positions`; None = key_width.
+        n_features: features of one head (what `query_map` gives), before `with_positions`; None = key_width.
         scale: factor of queries before the feature map.
         eps: added to the denominator.
         normalization: kind, placement and denominator (config.schema.Normalization); None = none, with denominator.
@@ -93,7 +111,6 @@ class FeatureMapAttention(Attention[LinearState]):
     """
 
     supports_step = True
-    supports_rotation = True
 
     def __init__(
         self,
@@ -152,14 +169,22 @@ class FeatureMapAttention(Attention[LinearState]):
     def query_features(self, q: Queries, first: int = 0) -> Float[Tensor, "B H N F"]:
         """Features of queries: scaled, mapped, normalised, with positional encoding."""
         q = q if self.scale == 1.0 else q * self.scale
-        return self.with_positions(
-            self.query_map(self.q_norm(q)) if self.norm_first else self.q_norm(self.query_map(q)), first
-        )
+        features = self._whole(self.query_map(self.q_norm(q) if self.norm_first else q))
+        return self.with_positions(features if self.norm_first else self.q_norm(features), first)
 
     def key_features(self, k: Keys, mask: KeyMask | None, first: int = 0) -> Float[Tensor, "B H M F"]:
         """Features of keys: mapped, normalised, with positional encoding; 0 at padding."""
-        features = self.key_map(self.k_norm(k), mask) if self.norm_first else self.k_norm(self.key_map(k, mask))
-        return mask_keys(self.with_positions(features, first), mask)
+        features = self._whole(self.key_map(self.k_norm(k) if self.norm_first else k, mask))
+        return mask_keys(self.with_positions(features if self.norm_first else self.k_norm(features), first), mask)
+
+    def _whole(self, features: Tensor) -> Tensor:
+        """Features, of the number that the class has declared: without this check decoding alone would find out."""
+        if features.shape[-1] != self.n_features:
+            raise ValueError(
+                f"{type(self).__name__}: the feature map gives {features.shape[-1]} features of a head, "
+                f"and the constructor has n_features={self.n_features}; hand the number to super().__init__"
+            )
+        return features
 
     def features(
         self, q: Queries, k: Keys, mask: KeyMask | None, causal: bool

@@ -39,7 +39,6 @@ class BasedAttention(FeatureMapAttention):
         key_width: width K of the queries and keys of a head.
     """
 
-    supports_rotation = False
     cross_equals_self = True
 
     def __init__(

@@ -37,14 +37,25 @@ def command(help_text: Callable[[], str], needs_words: bool = True, prefix: str 
             except ConfigError as error:
                 print(as_started(str(error)), file=sys.stderr)
                 return USAGE_ERROR
-            except UserError as error:
-                print(as_started(f"{prefix}: {error}"), file=sys.stderr)
-                return FAILED
-            except MemoryError as error:
-                advice = "does not fit into memory; make the sizes smaller that are set here"
-                print(as_started(f"{prefix}: {advice} ({error})"), file=sys.stderr)
+            except Exception as error:
+                reason = _reason(error)
+                if not reason:
+                    raise
+                print(as_started(f"{prefix}: {reason}"), file=sys.stderr)
                 return FAILED
 
         return run
 
     return framed
+
+
+def _reason(error: Exception) -> str:
+    """What the user is told about an error that can be mended; empty for another one."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"does not fit into memory; make the sizes smaller that are set here ({error})"
+    # what it imports is not needed for help
+    from attnlab.config.broken_packages import import_problem
+
+    return import_problem(error)
