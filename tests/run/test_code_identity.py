@@ -19,15 +19,16 @@ from support.small_runs import BRIEF_SCAN, assert_same_run, config_of, run_job, 
 from support.written_runs import forget_identity
 
 import attnlab
+from attnlab.config import source_hash
 from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.run_identity import run_folder
+from attnlab.config.source_hash import WITHOUT_NUMBERS, code_of, package_hash
 from attnlab.config.targets import find_module
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn.weight_files import with_checksum
 from attnlab.report.cli import report_main
-from attnlab.run import code_identity
-from attnlab.run.code_identity import WITHOUT_NUMBERS, code_of, package_hash, recorded_code
+from attnlab.run.code_identity import recorded_code
 from attnlab.run.loaded_run import load_run
 from attnlab.run.provenance import git_state
 from attnlab.run.read_checkpoints import read_checkpoint
@@ -69,7 +70,7 @@ def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Edit]:
     def find(name: str) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [str(sources)]) if name == "attnlab" else find_module(name)
 
-    monkeypatch.setattr(code_identity, "find_module", find)
+    monkeypatch.setattr(source_hash, "find_module", find)
     monkeypatch.setenv("ATTNLAB_PLUGINS", f"{PACKAGE},support")
     monkeypatch.syspath_prepend(sources)
 

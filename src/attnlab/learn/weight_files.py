@@ -18,7 +18,7 @@ CHECKSUM = "checksum"
 IDENTITY = "identity"
 """key of the run's identity (`config.run_identity.identity`) in status.json, result.json and every file of weights"""
 CODE = "code"
-"""key of the code of every part of the run in turn (`run.code_identity`), in the same files"""
+"""key of the code of every part of the run in turn (`config.source_hash`), in the same files"""
 
 
 class SaveError(UserError):

@@ -13,6 +13,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import steps_of
+from attnlab.config.source_hash import code_of
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.device_choice import device_of, require_distinct_devices, speed_notes
 from attnlab.learn.devices.memory_use import free_earlier_jobs
@@ -24,7 +25,7 @@ from attnlab.learn.stop_signals import StopRequest
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.build_runtime import make_network, place_data, position_notes, prepared_task
-from attnlab.run.code_identity import Code, changed_words, code_of
+from attnlab.run.code_identity import Code, changed_words
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import record_result
 from attnlab.run.fit import fit, with_steps
