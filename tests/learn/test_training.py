@@ -154,7 +154,7 @@ def test_a_group_without_an_example_has_no_best_validation(tmp_path: Path) -> No
         measure=lambda: metrics,
         metric="accuracy",
         folder=tmp_path,
-        identity={},
+        stamp={},
         groups=("unary", "binary"),
         writes=False,
     )

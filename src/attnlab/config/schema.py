@@ -249,6 +249,8 @@ class TrainerOptions:
     """equal seeds give equal numbers on a GPU; false allows faster kernels that add in any order"""
     compile: bool = False
     """compile each training step, lengths padded to a few sizes; each size takes about a minute to compile"""
+    resume_with_new_code: bool = False
+    """go on from a checkpoint that other code has made, which is refused otherwise; both are recorded"""
     progress: Literal["auto", "bar", "lines", "none"] = "auto"
     """auto: a live bar in a terminal, occasional lines in a file"""
 

@@ -61,7 +61,7 @@ def require_allowed(path: str) -> None:
 def foreign_targets(config: Mapping[str, Any]) -> list[Problem]:
     """Problems of all `_target_` classes that are not allowed; each class is reported once."""
     problems: dict[str, Problem] = {}
-    for key, path in _target_paths(config):
+    for key, path in target_paths(config):
         try:
             require_allowed(path)
         except TargetError as error:
@@ -69,14 +69,14 @@ def foreign_targets(config: Mapping[str, Any]) -> list[Problem]:
     return list(problems.values())
 
 
-def _target_paths(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def target_paths(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Dotted key and text of every `_target_` of a configuration, at any depth."""
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for name, item in pairs:
         path = join(key, str(name))
         if name == "_target_":
             yield path, str(item)
-        yield from _target_paths(item, path)
+        yield from target_paths(item, path)
 
 
 def class_at(path: str) -> type:

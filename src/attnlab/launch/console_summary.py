@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
 from attnlab.learn.metric_units import headlines, length_lines, shortcut_lines, text, whole
+from attnlab.run.code_identity import other_code
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder
@@ -39,6 +40,8 @@ def print_run(job: JobConfig, result: Mapping[str, Any], shown: bool) -> None:
     if shown:
         by = f" by commit {commit_text(git)}" if (git := result.get("git", {})).get("commit") else ""
         lines.append(f"This run was finished before{by}; its result is shown.")
+        if changed := other_code(result, raw):
+            lines.append(f"note: it was made with other code of {changed} than is here now")
         lines.append("To train it again, as after a change of your code, move its folder away.\n")
     lines += ["Next, for example:", f"  {command_line('python evaluate.py', f'run={folder}')}"]
     if raw["logger"]["name"] != "csv":
@@ -111,4 +114,5 @@ def _outcome(folder: Path, job: Mapping[str, Any]) -> tuple[str, str]:
     parts = {name: name.removeprefix("test/").rpartition("/")[0] or (first if accuracy else "") for name in names}
     shown = [f"{part} {text(name, metrics[name])}".lstrip() for name, part in parts.items()]
     label = ("debug: " if "debug" in result else "") + ("" if accuracy else f"{first} ")
-    return "finished", label + "  ".join(shown)
+    changed = other_code(result, job)
+    return "finished", label + "  ".join(shown) + (f"  (made with other code of {changed})" if changed else "")

@@ -25,7 +25,7 @@ from attnlab.learn.metric_units import text
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.weight_files import CHECKSUM, IDENTITY, content_checksum, save_atomically
+from attnlab.learn.weight_files import CHECKSUM, content_checksum, save_atomically
 
 OTHER_RANKS = "other_ranks"
 """entry of the random states in a checkpoint: those of ranks 1, 2, ..."""
@@ -214,7 +214,7 @@ class Checkpoint(StepCallback):
         stop_signal: returns the number of the stop signal that has come, or None.
         path: the file.
         on_saved: called with the step of each checkpoint.
-        identity: the run's identity (`config.run_identity.identity`), by which another run's checkpoint is recognised.
+        stamp: further entries: the run's identity, by which another run's checkpoint is recognised, and its code.
         ranks: the processes of the run: all take part in saving, since each has random states, and rank 0 writes.
     """
 
@@ -223,7 +223,7 @@ class Checkpoint(StepCallback):
     stop_signal: Callable[[], int | None]
     path: Path
     on_saved: Callable[[int], None]
-    identity: dict[str, Any]
+    stamp: dict[str, Any]
     ranks: Ranks = ALONE
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
@@ -236,7 +236,7 @@ class Checkpoint(StepCallback):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        checkpoint[IDENTITY] = self.identity
+        checkpoint.update(self.stamp)
         if self.ranks.is_first:
             checkpoint[CHECKSUM] = content_checksum(checkpoint)
 

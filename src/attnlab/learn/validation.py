@@ -12,7 +12,7 @@ import torch
 from attnlab.learn.callbacks import Metrics, Sink, StepCallback
 from attnlab.learn.metrics import improves
 from attnlab.learn.training_module import TrainingModule
-from attnlab.learn.weight_files import IDENTITY, save_atomically, with_checksum
+from attnlab.learn.weight_files import save_atomically, with_checksum
 
 
 class Best(TypedDict):
@@ -30,7 +30,7 @@ class Validation(StepCallback):
         measure: returns the validation metrics, without a prefix.
         metric: the metric that selects the best weights.
         folder: folder for the files of weights (`weights_name`).
-        identity: the run's identity, kept in each file.
+        stamp: further entries of each file: the run's identity and its code.
         groups: groups with a best validation each, by `<group>/<metric>` (published rule of sort-of-CLEVR).
         writes: whether this process writes weights: of several, which find the same metrics, rank 0.
 
@@ -44,7 +44,7 @@ class Validation(StepCallback):
     measure: Callable[[], Metrics]
     metric: str
     folder: Path
-    identity: dict[str, Any]
+    stamp: dict[str, Any]
     groups: tuple[str, ...] = ()
     writes: bool = True
     best: dict[str, Best] = field(default_factory=dict, init=False)
@@ -76,7 +76,7 @@ class Validation(StepCallback):
     def _keep(self, module: TrainingModule, rule: str, step: int) -> None:
         # Copies: a view would be saved with the whole tensor that it is a part of.
         weights = {"network": {n: v.clone() for n, v in module.network.state_dict().items()}}
-        state = with_checksum(weights | {"step": step, IDENTITY: self.identity})
+        state = with_checksum(weights | {"step": step} | self.stamp)
         save_atomically(lambda part: torch.save(state, part), self.folder / weights_name(rule, step))
 
     def drop_former(self) -> None:

@@ -9,6 +9,7 @@ from attnlab.config.message_text import counted, listed
 from attnlab.config.run_identity import task_and_split
 from attnlab.config.validation.report_names import setting
 from attnlab.report.build_table import choice_sentences
+from attnlab.report.code_notes import code_notes, known_hashes
 from attnlab.report.declared_seeds import left_out
 from attnlab.report.failures.count_failures import mixed_seeds
 from attnlab.report.report_record import Origin
@@ -65,6 +66,7 @@ def notes(table: Table) -> list[str]:
     since = "" if {now} == commits else f"; this is {str(now)[:10]}"
     if commits - {None}:
         lines.append(f"made by commit {', '.join(run_origin.commits)}{since}")
+    lines += code_notes(table)
     abouts = grouped((run, str(run.result.get("data", {}).get("about") or "")) for run in runs)
     abouts.pop("", None)
     tasks = {about: dict.fromkeys(task_and_split(run.config) for run in group) for about, group in abouts.items()}
@@ -113,6 +115,7 @@ def origin(table: Table) -> Origin:
         runs=len(runs),
         seconds=math.fsum(run.value("seconds") or 0.0 for run in runs),
         commits=sorted({commit_text(run.result.get("git", {})) for run in runs}),
+        code={name: ", ".join(hashes) for name, hashes in known_hashes(runs).items()},
         hardware=_distinct(machines),
         versions={name: ", ".join(_distinct(known.get(name) for known in versions)) for name in packages},
     )

@@ -128,11 +128,12 @@ class ReportRow(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin(Record):
-    """Cost, commits, hardware and versions of the runs behind a table."""
+    """Cost, commits, hashes of the code by package, hardware and versions of the runs behind a table."""
 
     runs: Integral | None = None
     seconds: Real | None = None
     commits: list[str] = field(default_factory=list)
+    code: dict[str, Any] = field(default_factory=dict)
     hardware: list[str] = field(default_factory=list)
     versions: dict[str, Any] = field(default_factory=dict)
 

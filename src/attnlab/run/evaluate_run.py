@@ -8,14 +8,17 @@ import numpy as np
 
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import differences
+from attnlab.config.source_hash import code_of
 from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.metrics import subset_scores
 from attnlab.learn.reporter import Reporter
+from attnlab.learn.weight_files import CODE
 from attnlab.run import provenance
 from attnlab.run.build_runtime import network_with, place_data, prepare
+from attnlab.run.code_identity import code_note
 from attnlab.run.evaluate_options import EvaluateOptions
 from attnlab.run.named_runs import trained_on, unknown_subset
 from attnlab.run.read_checkpoints import run_weights
@@ -47,7 +50,7 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
     digest = prepared.data_hash()
     if changed := _changed_data(folder, digest if config.task == trained else former.data_hash()):
         reporter.say(changed)
-    if note := unfinished(folder, where["step"]):
+    for note in filter(None, (code_note(folder, job.raw), unfinished(folder, where["step"]))):
         reporter.say(note)
     changes = differences({"task": trained}, {"task": config.task})
     if changes:
@@ -65,6 +68,7 @@ def evaluate_run(options: EvaluateOptions, job: JobConfig) -> dict[str, Any]:
         "data": {"version": task.version, "hash": digest, "about": prepared.about},
         **evaluator.debug(),
         **provenance.origin(device),
+        CODE: [code_of(job.raw)],
     }
 
 

@@ -10,7 +10,6 @@ from attnlab.learn.callbacks import Clock
 from attnlab.learn.devices import memory_use
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.validation import saved_best
-from attnlab.learn.weight_files import IDENTITY
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.fit import diagnosed, train_padding
@@ -65,7 +64,7 @@ def record_result(run: RunContext) -> dict[str, Any] | None:
     commits = status["commits"]
     selected |= _last_validation(run, selected)
     result = {
-        IDENTITY: run.identity,
+        **run.stamp,
         "metrics": findings.metrics,
         "counts": {"train": len(run.prepared.subsets["train"])} | findings.counts,
         "shortcuts": run.prepared.shortcuts,

@@ -82,7 +82,7 @@ def fit(run: RunContext) -> None:
         lambda: common_stop(run),
         run.folder.checkpoint,
         lambda step: after_saving(run, callbacks, step),
-        run.identity,
+        run.stamp,
         run.ranks,
     )
     # the checkpoint is last, since it saves the state of the others
@@ -166,7 +166,7 @@ def attnlab_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
             clock.timed(lambda: evaluator.subset("val")[0]),
             evaluator.metric,
             run.folder.path,
-            run.identity,
+            run.stamp,
             tuple(run.prepared.subsets["val"].groups) if options.paper_rule else (),
             writes=run.ranks.is_first,
         )

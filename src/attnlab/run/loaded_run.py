@@ -15,6 +15,7 @@ from attnlab.data.user_inputs import InputError
 from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import evaluating, precision_context
 from attnlab.run.build_runtime import network_with, prepare
+from attnlab.run.code_identity import code_note
 from attnlab.run.named_runs import rebuilt_config
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import read_config, read_result, read_rows, read_status
@@ -94,12 +95,15 @@ class Run:
 
     @cached_property
     def network(self) -> nn.Module:
-        """The network in evaluation mode, with the weights that were tested.
+        """The network in evaluation mode, with the weights that were tested; warns if the code is another one than in
+        training.
 
         Raises:
             RunError: there are no weights, or not of this run. DataError: as `data`, which decides vocabularies.
         """
         weights, _ = run_weights(self.folder, "selected", self._typed.train.selection)
+        if note := code_note(self.folder, self.config):
+            warnings.warn(note.removeprefix("note: "), stacklevel=2)
         with preserved_rng():
             network = network_with(weights, self.folder, self._typed, self.data.spec)
         return network.to(self._device).eval()

@@ -1,6 +1,7 @@
 """Provenance of a result: versions, commit, hardware, command and time. Only `hardware` imports torch."""
 
 import contextlib
+import os
 import platform
 import re
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attnlab
-from attnlab.config.message_text import command_line
+from attnlab.config.message_text import command_line, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -32,20 +33,32 @@ def versions() -> dict[str, str | None]:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout of attnlab."""
+    """Commit, and whether code or configuration has uncommitted changes; nulls outside a checkout of attnlab, and with
+    the reason (`problem`) where git refuses the checkout or is missing.
+    """
     root = Path(attnlab.__file__).parent
+    try:
+        if _git(root, "ls-files", "__init__.py"):
+            changes = _git(root, "status", "--porcelain", "--", ":/src", ":/conf")
+            return {"commit": _git(root, "rev-parse", "HEAD"), "dirty": bool(changes)}
+        problem = ""
+    except (OSError, subprocess.SubprocessError) as error:
+        # an installed package may lie below a checkout of something else
+        in_checkout = root.parent.name == "src" and (root.parents[1] / ".git").exists()
+        problem = _reason(error) if in_checkout else ""
+    return {"commit": None, "dirty": None} | ({"problem": problem} if problem else {})
 
-    def git(*arguments: str) -> str | None:
-        command = ["git", "-C", str(root), *arguments]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            return None
 
-    if git("ls-files", "--error-unmatch", "__init__.py") is None:
-        return {"commit": None, "dirty": None}
-    changes = git("status", "--porcelain", "--", ":/src", ":/conf")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
+def _git(folder: Path, *arguments: str) -> str:
+    line, english = ["git", "-C", str(folder), *arguments], os.environ | {"LC_ALL": "C"}
+    done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=20, check=True, env=english)
+    return done.stdout.strip()
+
+
+def _reason(error: Exception) -> str:
+    """Why git gave no answer: the first line that it wrote, or the error of its start."""
+    said = (getattr(error, "stderr", None) or "").strip().partition("\n")[0].removeprefix("fatal: ")
+    return said[:200] or f"{type(error).__name__}: {first_line(error)}"
 
 
 def commit_text(git: Mapping[str, Any]) -> str:

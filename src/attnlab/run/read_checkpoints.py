@@ -11,6 +11,7 @@ from attnlab.config.validation.type_check import Record, record_problem
 from attnlab.data.files.regular_file import NotRegular, open_regular
 from attnlab.learn.validation import saved_best, weights_name
 from attnlab.learn.weight_files import IDENTITY, is_edited
+from attnlab.run.code_identity import Code, recorded_code
 from attnlab.run.read_run_files import BestWeights, Checkpoint, other_run
 from attnlab.run.run_folder import RunError, RunFolder
 
@@ -45,14 +46,18 @@ def _read(path: Path, kind: type[Record]) -> dict[str, Any]:
     return saved
 
 
-def reached_step(folder: RunFolder) -> int:
-    """Training steps in the last checkpoint, or 0; a RunError if it, or the weights that it names, cannot be used."""
+def reached(folder: RunFolder) -> tuple[int, list[Code]]:
+    """Training steps in the last checkpoint, or 0, and the code of the parts of the run that it is from.
+
+    Raises:
+        RunError: the checkpoint, or the weights that it names, cannot be used.
+    """
     if not folder.checkpoint.exists():
-        return 0
+        return 0, []
     saved = read_checkpoint(folder.checkpoint)
     for rule, best in saved_best(saved).items():
         _require_best(folder.path / weights_name(rule, best["step"]))
-    return saved["global_step"]
+    return saved["global_step"], recorded_code(saved)
 
 
 def network_weights(checkpoint: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -97,6 +97,7 @@ class Status(Record):
     attnlab: str = ""
     started: str = ""
     commits: list[dict] = field(default_factory=list)
+    code: list[dict] = field(default_factory=list)
     declared: list[dict] = field(default_factory=list)
     seconds: Real | None = None
     step_seconds: Real | None = None
@@ -135,6 +136,7 @@ class Result(Record):
     versions: dict = field(default_factory=dict)
     data: StoredData = field(default_factory=StoredData)
     git: Git = field(default_factory=Git)
+    code: list[dict] = field(default_factory=list)
     hardware: dict = field(default_factory=dict)
     debug: StoredDebug | None = None
 
@@ -146,6 +148,7 @@ class Checkpoint(Record):
     global_step: Integral
     state_dict: dict
     callbacks: dict
+    code: list[dict] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ class BestWeights(Record):
 
     step: Integral
     network: dict
+    code: list[dict] = field(default_factory=list)
 
 
 class RunError(UserError):

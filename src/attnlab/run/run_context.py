@@ -15,7 +15,9 @@ from attnlab.learn.devices.process_group import Ranks
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import StopRequest
+from attnlab.learn.weight_files import CODE, IDENTITY
 from attnlab.nn.output_head import Network
+from attnlab.run.code_identity import Code
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_folder import MetricsFile, RunFolder
 from attnlab.tasks.base import Prepared, Task
@@ -62,6 +64,7 @@ class RunContext:
 
     prepared: the task's data, on the device if `trainer.data_on_device` says so.
     step: number of training steps already done, as in last.ckpt.
+    code: the code of every part of the run in turn, the present one last.
     """
 
     device: torch.device
@@ -76,6 +79,7 @@ class RunContext:
     sinks: Sinks
     evaluator: Evaluator
     step: int
+    code: Sequence[Code]
 
     @property
     def config(self) -> Config:
@@ -83,9 +87,9 @@ class RunContext:
         return self.job.typed
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """Identity of the run, which its checkpoints carry."""
-        return identity(stored_config(self.folder.config_file))
+    def stamp(self) -> dict[str, Any]:
+        """Entries of every file of weights and of the result: the identity of the run, and its code."""
+        return {IDENTITY: identity(stored_config(self.folder.config_file)), CODE: [*self.code]}
 
     def close(self, failed: bool) -> None:
         self.sinks.mirrored(lambda mirror: mirror.finish(int(failed)))

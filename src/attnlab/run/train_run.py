@@ -13,6 +13,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import steps_of
+from attnlab.config.source_hash import code_of
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.device_choice import device_of, require_distinct_devices, speed_notes
 from attnlab.learn.devices.memory_use import free_earlier_jobs
@@ -24,10 +25,11 @@ from attnlab.learn.stop_signals import StopRequest
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.build_runtime import make_network, place_data, position_notes, prepared_task
+from attnlab.run.code_identity import Code, changed_words
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import record_result
 from attnlab.run.fit import fit, with_steps
-from attnlab.run.read_checkpoints import reached_step
+from attnlab.run.read_checkpoints import reached
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_context import NoSinks, RunContext, Sinks
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder, finished_result
@@ -118,11 +120,11 @@ def record_start(folder: RunFolder, reporter: Reporter, report: Mapping[str, Any
     """
     status, now = folder.status(), provenance.git_state()
     commits = status.get("commits", [])
-    if folder.checkpoint.exists():
-        reporter.say(f"resuming from step {status.get('step', 0):,}")
-        if commits and commits[-1] != now:
-            before, here = (provenance.commit_text(commit) for commit in (commits[-1], now))
-            reporter.say(f"note: last trained under commit {before}, now under {here}; both are recorded")
+    if problem := now.get("problem"):
+        reporter.say(f"note: the commit is not recorded, since git does not tell it: {problem}")
+    if folder.checkpoint.exists() and commits and commits[-1] != now:
+        before, here = (provenance.commit_text(commit) for commit in (commits[-1], now))
+        reporter.say(f"note: last trained under commit {before}, now under {here}; both are recorded")
     if not commits or commits[-1] != now:
         commits = [*commits, now]
     started = status.get("started", time.strftime("%Y-%m-%dT%H:%M:%S%z"))
@@ -140,16 +142,19 @@ def open_run(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRe
 
     Raises:
         DataError, DeviceError: there is no such data or device.
-        RunError: the data or the weights are not the ones that the run started with.
+        RunError: the data or the weights are not the ones that the run started with, or the code is not.
     """
     device = device_of(job.typed, ranks)
+    step, former_code = reached(folder)
+    code = record_code(folder, job, step, former_code, reporter)
+    if step:
+        reporter.say(f"resuming from step {step:,}")
     task, prepared = prepared_task(job.typed)
     prepared = place_data(prepared, device, job.typed.trainer.data_on_device)
     config = with_steps(job.typed, prepared)
     note_hardware(folder, device, ranks.world, reporter)
     _require_same_data(folder, task, prepared)
     folder.keep(prepared.keep)
-    step = reached_step(folder)
     network = make_network(config, prepared.spec)
     if config.from_run is not None and not step:
         folder.set_status("running", from_run=load_warm_start(network, Path(config.from_run), job.raw))
@@ -168,7 +173,34 @@ def open_run(job: JobConfig, folder: RunFolder, reporter: Reporter, stop: StopRe
         sinks=_open_sinks(job, folder, step, reporter) if ranks.is_first else NoSinks(),
         evaluator=Evaluator(config.train, prepared, network, reporter, ranks),
         step=step,
+        code=code,
     )
+
+
+def record_code(folder: RunFolder, job: JobConfig, step: int, former: Sequence[Code], reporter: Reporter) -> list[Code]:
+    """Record the code of every part of a run, the present one last; of several processes rank 0 decides.
+
+    Args:
+        step, former: of the checkpoint; a run without one starts over with any code.
+
+    Raises:
+        RunError: the checkpoint was made with other code, and `trainer.resume_with_new_code` is not set.
+    """
+    now = code_of(job.raw)
+    before = former[-1] if former else {}
+    if step and not before:
+        reporter.say(f"note: the code of the steps up to {step:,} was not recorded; from there on it is")
+        former = [*former, {}]
+    elif folder.writes and (changed := changed_words(before, now)):
+        if not job.typed.trainer.resume_with_new_code:
+            raise RunError(
+                f"{folder.path} was trained until step {step:,} with other code of {changed} than is here now (a "
+                "comment counts); restore it, or write trainer.resume_with_new_code=true to go on with the new one"
+            )
+        reporter.say(f"note: from step {step:,} on with other code of {changed}; both are recorded")
+    codes = [*former] if before == now else [*former, now]
+    folder.set_status("running", code=codes)
+    return codes
 
 
 def _open_sinks(job: JobConfig, folder: RunFolder, step: int, reporter: Reporter) -> Sinks:

@@ -20,6 +20,7 @@ from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import LoggerOptions
 from attnlab.config.wandb_agent import agent_run_id, shown_config
 from attnlab.learn.metric_units import lower_is_better
+from attnlab.run.code_identity import recorded_code
 from attnlab.run.read_run_files import Unreadable, plain_bytes, read_rows
 from attnlab.run.run_folder import objective, write_text
 from attnlab.run.run_lock import LOCK, acquired_lock, is_locked
@@ -176,6 +177,7 @@ class WandbMirror:
             "commit": result["git"]["commit"],
             "device": hardware["gpu"] or hardware["cpu"],
             "code": attnlab.__version__,
+            "sources": next(reversed(recorded_code(result)), {}),
         }
         if (aim := objective(result)) is not None:
             # What `wandb sweep` optimises: a number of its own, since the summary of val/... is a maximum or minimum.

@@ -27,6 +27,7 @@ from attnlab.data.files.folder_or_archive import Header, members, reading
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
+from attnlab.run.code_identity import Code, recorded_code
 from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.read_run_files import LARGEST, Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive
@@ -61,6 +62,7 @@ class ReportRun:
     data: version and hash of the data that it was trained on.
     declared: the `report:` blocks that it was trained under, each with the step and commit at which it began.
     trained: seconds of training, of an unfinished run until its last checkpoint; None = not known.
+    code: the code of every part of it in turn.
     """
 
     folder: Path
@@ -73,6 +75,7 @@ class ReportRun:
     data: Mapping[str, Any] = field(default_factory=dict)
     declared: Sequence[Mapping[str, Any]] = ()
     trained: float | None = None
+    code: Sequence[Code] = ()
 
     @property
     def seed(self) -> int:
@@ -187,6 +190,7 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> ReportRun:
         declared=status.get("declared", []),
         data=data,
         trained=None if seconds is None or problem("seconds", seconds) else as_float(seconds),
+        code=recorded_code(result or status),
     )
 
 
