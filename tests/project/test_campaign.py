@@ -21,7 +21,7 @@ from support.written_runs import a_run
 from attnlab.config.job_config import compose_config
 from attnlab.data.files.fetch import DataError
 from attnlab.report.cli import report_main
-from attnlab.report.runs.read_runs import unpack
+from attnlab.report.runs.run_archives import unpack
 
 PRESET = """# @package _global_
 # Claim: none; for a test
@@ -217,7 +217,7 @@ def test_an_archive_of_anything_else_is_refused(name: str, tmp_path: Path) -> No
             tar.gettarinfo(str(tmp_path / "file"), arcname=name) if name[0] != "/" else _named(tar, tmp_path, name)
         )
     with pytest.raises(DataError, match="no file of a run folder"):
-        unpack(tmp_path / "a.tar.xz", tmp_path / "into")
+        unpack([tmp_path / "a.tar.xz"], tmp_path / "into")
     assert not list((tmp_path / "into").iterdir())
 
 

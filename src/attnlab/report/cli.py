@@ -26,7 +26,7 @@ from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.runs.read_runs import unpacked_archives
+from attnlab.report.runs.run_archives import unpacked_archives
 from attnlab.report.runs.select_runs import (
     RunSelection,
     plain_report,
