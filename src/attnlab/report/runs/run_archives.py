@@ -93,14 +93,13 @@ def unpacked_archives(pattern: str | None) -> Iterator[ArchivedRuns | None]:
 def unpack(archives: Iterable[Path], into: Path) -> tuple[int, list[str]]:
     """Unpacks the run folders that do not exist yet, none of them in part.
 
-    A folder without an outcome goes aside where an archive has one.
+    A folder without an outcome goes aside where an archive has one, unless a process trains it.
 
     Returns:
         Their number, and sentences on copies at an earlier time.
 
     Raises:
-        DataError: as `_unpack`; different copies of a run, and then nothing is unpacked; or a process trains a run of
-            which an archive has the outcome.
+        DataError: as `_unpack`, or different copies of a run; nothing is unpacked.
     """
     into.mkdir(parents=True, exist_ok=True)
     lock = held_lock(into / LOCK, -1.0, "unpack on another one")
@@ -114,14 +113,15 @@ def unpack(archives: Iterable[Path], into: Path) -> tuple[int, list[str]]:
             chosen = {name: _later(copy, runs.copies[name]) for name, copy in there.items()}
             said = [*runs.earlier, *(sentence for _, sentence in chosen.values() if sentence)]
             ended = [name for name, (copy, _) in chosen.items() if copy.archive and _has_outcome(_content(copy.folder))]
-            said += [f"the former {into / name} is {_moved_aside(into / name, runs.copies[name])}" for name in ended]
+            asides = {name: _replaced(into / name, runs.copies[name].folder) for name in ended}
+            said += [f"{into / name} {f'went to {to}' if to else 'stays: it is locked'}" for name, to in asides.items()]
             new = [name for name in runs.copies if name not in there]
-            for name in (*ended, *new):
+            for name in new:
                 (into / name).parent.mkdir(parents=True, exist_ok=True)
                 os.rename(runs.copies[name].folder, into / name)
     finally:
         lock.release()
-    return len(ended) + len(new), said
+    return sum(map(bool, asides.values())) + len(new), said
 
 
 def without_copies(folders: Sequence[Path], runs: ArchivedRuns) -> list[Path]:
@@ -265,17 +265,18 @@ def _entry(content: dict[str, Any], key: str) -> Any:
     return status.get(key) if isinstance(status, dict) else None
 
 
-def _moved_aside(place: Path, copy: RunCopy) -> Path:
-    """Moves a run folder to a folder that is no run of a report; returns its new place.
-
-    Raises:
-        DataError: a process trains the run.
+def _replaced(place: Path, by: Path) -> Path | None:
+    """Puts another folder in the place of a run folder, which goes to a folder that no search finds; returns its new
+    path, None if a process trains the run: it stays.
     """
     try:
         lock = acquired_lock(place)
     except Timeout:
-        raise DataError(f"{copy.archive} has the outcome of {place}, which a process trains now; stop it.") from None
-    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=place.parent), place.name)
-    os.rename(place, aside)
-    lock.release()
+        return None
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=place.parent), place.name)
+        os.rename(place, aside)
+        os.rename(by, place)
+    finally:
+        lock.release()
     return aside
