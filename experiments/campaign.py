@@ -35,8 +35,9 @@ from typing import Any, TextIO
 
 import yaml
 
-from attnlab.data.files.fetch import DataError
-from attnlab.report.runs.read_runs import DIVERGED, grouped, unpack
+from attnlab.config.problem import UserError
+from attnlab.report.runs.read_runs import DIVERGED, grouped
+from attnlab.report.runs.run_archives import unpack
 from attnlab.run import run_lock
 from attnlab.run_script import exit_code_of
 
@@ -97,7 +98,8 @@ class Cell:
     def status(self) -> dict[str, Any]:
         """Content of status.json; empty where there is none yet."""
         with suppress(OSError, ValueError):
-            return json.loads((RUNS / self.folder / "status.json").read_text())
+            status = json.loads((RUNS / self.folder / "status.json").read_text())
+            return status if isinstance(status, dict) else {}
         return {}
 
 
@@ -105,8 +107,27 @@ class Cell:
 
 
 def read_queue() -> dict[str, str]:
-    """The commit of each claim, in the order of the queue."""
-    return json.loads(QUEUE.read_text()) if QUEUE.exists() else {}
+    """The commit of each claim, in the order of the queue.
+
+    Raises:
+        CampaignError: it cannot be read, or is no list of claims and commits.
+    """
+    queue = read_json(QUEUE, "settle its conflict, or: git checkout HEAD -- " + str(QUEUE)) if QUEUE.exists() else {}
+    if not isinstance(queue, dict) or not all(isinstance(commit, str) for commit in queue.values()):
+        raise CampaignError(f'{QUEUE} has no commit for each claim, as in {{"scan_length": "4907f76a68"}}')
+    return queue
+
+
+def read_json(path: Path, advice: str) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        CampaignError: it cannot be read, or is no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CampaignError(f"{path} cannot be read ({error}); {advice}") from error
 
 
 def declare(claims: Sequence[str], commit: str) -> None:
@@ -154,17 +175,28 @@ def changed_preset(claim: str, commit: str) -> str:
 
 
 def preset_at(commit: str | None, claim: str) -> list[Any] | None:
-    """A preset and the claims that it includes, without comments, at a commit or in this checkout; None if missing."""
+    """A preset and the claims that it includes, without comments, at a commit or in this checkout; None if missing.
+
+    Raises:
+        CampaignError: it is no preset.
+    """
     file = f"{PRESETS}/{claim}.yaml"
     if commit is None:
-        text = (ROOT / file).read_text() if (ROOT / file).is_file() else None
+        text = (ROOT / file).read_text(encoding="utf-8", errors="replace") if (ROOT / file).is_file() else None
     else:
         words = ["git", "show", f"{commit}:{file}"]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         text = None if done.returncode else done.stdout
     if text is None:
         return None
-    preset, place = yaml.safe_load(text), "/experiment/claims/"
+    where, place = f"{file}{f' at commit {commit[:10]}' if commit else ''}", "/experiment/claims/"
+    try:
+        preset = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise CampaignError(f"{where} is no yaml ({problem}); settle its conflict, or restore it") from error
+    if not isinstance(preset, dict) or not isinstance(preset.get("defaults", []), list):
+        raise CampaignError(f"{where} is no preset: it has no settings, or its defaults are no list")
     included = [each.removeprefix(place) for each in preset.get("defaults", []) if str(each).startswith(place)]
     return [preset, *(preset_at(commit, each) for each in included)]
 
@@ -249,7 +281,12 @@ def cells(queue: Mapping[str, str]) -> list[Cell]:
             if done.returncode:
                 raise CampaignError(f"{claim} at commit {commit[:10]}: {done.stderr.strip() or done.returncode}")
             replace(composed, done.stdout.encode())
-        members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in json.loads(composed.read_text())]
+        advice = "remove it: it is made again"
+        try:
+            entries = read_json(composed, advice)
+            members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in entries]
+        except (TypeError, LookupError) as error:
+            raise CampaignError(f"{composed} lists no runs ({error}); {advice}") from error
         all_cells += sorted(members, key=lambda cell: cell.seed)
     return all_cells
 
@@ -422,15 +459,15 @@ def campaign_process() -> int | None:
     """The process of the running campaign; None where none runs, also while runs of a stopped one are being saved."""
     with suppress(CampaignError), locked(LOCK, 0):
         return None
-    text = LOCK.read_text().strip()
-    return int(text) if text and is_alive(int(text)) else None
+    text = LOCK.read_text(errors="replace").strip()
+    return int(text) if text.isdecimal() and is_alive(int(text)) else None
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process of this machine runs; one that was killed may be listed until its parent asks for it."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (OverflowError, ProcessLookupError):
         return False
     except PermissionError:
         return True
@@ -439,10 +476,19 @@ def is_alive(pid: int) -> bool:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """Write a file atomically, by way of a file outside of the tracked folders."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    part = WORK / f"{path.name}.{os.getpid()}.part"
     part.write_bytes(content)
     part.replace(path)
+
+
+def remove_parts() -> None:
+    """Remove what killed processes, also of earlier versions, have left of files that they wrote."""
+    for part in (*WORK.glob("*.part"), *MEASURED.rglob("*.part")):
+        pid = part.suffixes[-2].removeprefix(".") if len(part.suffixes) > 1 else ""
+        if pid.isdecimal() and not is_alive(int(pid)):
+            part.unlink(missing_ok=True)
 
 
 # Archives
@@ -496,7 +542,8 @@ def packed(folders: Sequence[str]) -> bytes:
             for file in (RUNS / folder / name for name in FILES if (RUNS / folder / name).exists()):
                 data = file.read_bytes()
                 if file.name == "status.json":
-                    status = {key: value for key, value in json.loads(data).items() if key not in ("pid", "host")}
+                    stored = read_json(file, "restore it from a copy, or move its run away")
+                    status = {key: value for key, value in stored.items() if key not in ("pid", "host")}
                     data = json.dumps(status, indent=2).encode() + b"\n"
                 entry = tarfile.TarInfo(f"{folder}/{file.name}")
                 entry.size = len(data)
@@ -508,12 +555,15 @@ def restore() -> int:
     """Unpack the run folders of all archives that are not in `RUNS`; returns their number.
 
     Raises:
-        CampaignError: an archive is damaged.
+        CampaignError: an archive is damaged, or two copies of a run differ.
     """
     try:
-        return sum(unpack(archive, RUNS) for archive in sorted(MEASURED.glob("*/seed*.tar.xz")))
-    except DataError as error:
+        count, earlier = unpack(MEASURED.glob("*/seed*.tar.xz"), RUNS)
+    except UserError as error:
         raise CampaignError(str(error)) from error
+    for sentence in earlier:
+        print(f"note: {sentence}", file=sys.stderr)
+    return count
 
 
 # Commands
@@ -525,6 +575,7 @@ def start(claims: Sequence[str], commit: str | None) -> None:
     Raises:
         CampaignError: no claims, or a preset that differs from its declaration.
     """
+    remove_parts()
     if claims:
         declare(claims, commit or "HEAD")
     elif commit:

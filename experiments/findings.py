@@ -415,8 +415,12 @@ def main(argv: Sequence[str]) -> int:
     """Command line; returns the exit code."""
     formatter = argparse.RawDescriptionHelpFormatter
     argparse.ArgumentParser(description=__doc__, usage=argparse.SUPPRESS, formatter_class=formatter).parse_args(argv)
-    restore()
-    claims = {claim.name: claim for claim in answered_claims()}
+    try:
+        restore()
+        claims = {claim.name: claim for claim in answered_claims()}
+    except CampaignError as error:
+        print(f"findings.py: {error}", file=sys.stderr)
+        return 2
     PICTURES.mkdir(parents=True, exist_ok=True)
     for file in PICTURES.glob("*.png"):
         file.unlink()

@@ -1,13 +1,16 @@
-"""Start of the commands: runs one, and ends quietly on Ctrl-C and on a closed output.
+"""Start of the commands: runs one, prints on any terminal, and ends quietly on Ctrl-C and on a closed output.
 
 The imports here are cheap, so that Ctrl-C is handled during the seconds that a command's own imports take.
 """
 
+import codecs
 import importlib
+import io
 import os
 import select
 import signal
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TextIO
@@ -17,6 +20,8 @@ UNREAD = 128 + signal.SIGPIPE
 """exit code of a command whose output is no longer read, as a shell counts it"""
 LOSING = ("importlib._bootstrap", "omegaconf")
 """modules in which an exception of a signal handler may be lost or replaced by another one"""
+PLAIN = {"\N{PLUS-MINUS SIGN}": "+-", "\N{RIGHTWARDS ARROW}": "->", "\N{MINUS SIGN}": "-"}
+"""ASCII forms of signs in texts of ours; a letter loses its accent, and another sign is a question mark"""
 
 
 def train() -> int:
@@ -55,6 +60,7 @@ def exit_code_of(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> i
 
     SIGPIPE stays ignored, Python's default: a broken connection of a library must not kill a training run.
     """
+    _print_plainly()
     try:
         code = main(argv)
         sys.stdout.flush()
@@ -66,6 +72,24 @@ def exit_code_of(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> i
         os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
         return UNREAD
     return code
+
+
+def _print_plainly() -> None:
+    """Let an output that lacks a sign print its plain form, instead of ending the command."""
+    codecs.register_error("attnlab_plain", _plain_form)
+    for output in (sys.stdout, sys.stderr):
+        # the defaults, the second one in the C locale; stderr has another one, which replaces every sign
+        if isinstance(output, io.TextIOWrapper) and output.errors in ("strict", "surrogateescape"):
+            output.reconfigure(errors="attnlab_plain")
+
+
+def _plain_form(error: UnicodeError) -> tuple[str, int]:
+    """The signs that an encoding lacks in ASCII, and where the text goes on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    letters = (unicodedata.normalize("NFKD", sign).encode("ascii", "ignore").decode() for sign in signs)
+    return "".join(PLAIN.get(sign) or letter or "?" for sign, letter in zip(signs, letters, strict=True)), error.end
 
 
 def _is_closed(output: TextIO) -> bool:

@@ -21,7 +21,7 @@ from support.written_runs import a_run
 from attnlab.config.job_config import compose_config
 from attnlab.data.files.fetch import DataError
 from attnlab.report.cli import report_main
-from attnlab.report.runs.read_runs import unpack
+from attnlab.report.runs.run_archives import LOCK, unpack
 
 PRESET = """# @package _global_
 # Claim: none; for a test
@@ -196,6 +196,62 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
         campaign.restore()
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "named"),
+    [
+        (
+            "experiments/measured/claims/queue.json",
+            '{\n<<<<<<< HEAD\n "brief": "1"\n=======\n}\n>>>>>>> b',
+            "queue.json",
+        ),
+        ("experiments/measured/claims/queue.json", b"\xff\xfe", "queue.json"),
+        ("experiments/measured/claims/queue.json", '["brief"]', "queue.json"),
+        ("conf/experiment/claims/brief.yaml", "<<<<<<< HEAD\n" + PRESET, "brief.yaml"),
+        ("conf/experiment/claims/brief.yaml", "", "brief.yaml"),
+        ("experiments/.campaign/{commit}-brief.json", '[{"claim": "brief"', "-brief.json"),
+        ("experiments/.campaign/{commit}-brief.json", '[{"claim": "brief"}]', "-brief.json"),
+        ("experiments/measured/claims/brief/seed3.tar.xz", "no archive", "seed3.tar.xz"),
+    ],
+)
+def test_a_damaged_file_of_the_campaign_is_named(
+    file: str, content: str | bytes, named: str, checkout: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    campaign = campaign_of(checkout, monkeypatch)
+    head = campaign.git("rev-parse", "HEAD")
+    for path, text in (("measured/claims/queue.json", {"brief": head}), (f".campaign/{head[:12]}-brief.json", [])):
+        (checkout / "experiments" / path).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / "experiments" / path).write_text(json.dumps(text))
+    monkeypatch.setattr(campaign, "link_data", lambda: pytest.fail("it goes on"))
+    damaged = checkout / file.format(commit=head[:12])
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert campaign.main(["start"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("campaign.py: ") and named in error and error.count("\n") == 1, error
+
+
+def test_files_are_written_by_way_of_others_outside_of_the_tracked_folders(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = campaign_of(checkout, monkeypatch)
+    written = []
+    monkeypatch.setattr(Path, "replace", lambda part, path: written.append((part, path)))
+    campaign.archive_of("brief", 3).parent.mkdir(parents=True)
+    campaign.replace(campaign.archive_of("brief", 3), b"")
+    ((part, path),) = written
+    assert path == campaign.archive_of("brief", 3) and part.is_relative_to(campaign.WORK) and part.exists()
+    # of a killed process, also of an earlier version; this one lives
+    left = [
+        campaign.WORK / "seed3.tar.xz.4194305.part",
+        campaign.archive_of("brief", 3).with_suffix(".xz.4194305.part"),
+    ]
+    for each in left:
+        each.touch()
+    campaign.remove_parts()
+    assert part.exists() and not any(each.exists() for each in left)
+
+
 def test_the_campaign_has_the_lowest_priority(checkout: Path) -> None:
     code = """
 import campaign, os, pathlib
@@ -204,7 +260,10 @@ print(os.getpriority(os.PRIO_PROCESS, 0))
 group = pathlib.Path("/proc/self/autogroup")
 print(group.read_text() if group.exists() else "nice 19")
 """
-    line, environment = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": str(checkout / "experiments")}
+    line, environment = (
+        [sys.executable, "-c", code],
+        os.environ | {"PYTHONPATH": f"{checkout / 'experiments'}:{checkout / 'src'}"},
+    )
     done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment, start_new_session=True)
     assert done.stdout.startswith("19\n") and "nice 19" in done.stdout
 
@@ -217,8 +276,8 @@ def test_an_archive_of_anything_else_is_refused(name: str, tmp_path: Path) -> No
             tar.gettarinfo(str(tmp_path / "file"), arcname=name) if name[0] != "/" else _named(tar, tmp_path, name)
         )
     with pytest.raises(DataError, match="no file of a run folder"):
-        unpack(tmp_path / "a.tar.xz", tmp_path / "into")
-    assert not list((tmp_path / "into").iterdir())
+        unpack([tmp_path / "a.tar.xz"], tmp_path / "into")
+    assert [path.name for path in (tmp_path / "into").iterdir()] == [LOCK]
 
 
 def _named(tar: tarfile.TarFile, folder: Path, name: str) -> tarfile.TarInfo:

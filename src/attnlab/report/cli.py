@@ -26,7 +26,7 @@ from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
 from attnlab.report.published_numbers import published_table
 from attnlab.report.report_notes import notes, origin, problems
-from attnlab.report.runs.read_runs import unpacked_archives
+from attnlab.report.runs.run_archives import unpacked_archives
 from attnlab.report.runs.select_runs import (
     RunSelection,
     plain_report,
@@ -175,7 +175,6 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
         budget=spent_runs(table.runs, selection.root),
         figures=figures,
     )
-    print_report(report)
     texts = {
         "table.md": markdown(report),
         "table.csv": csv_text(cell_lines(report)),
@@ -185,6 +184,7 @@ def _make(line: CommandLine[ReportOptions], options: ReportOptions, selection: R
     }
     for name, text in texts.items():
         write_text(out / name, text, ELSEWHERE)
+    print_report(report)
     print(f"written to {out}: {', '.join([*texts, *(figure.file for figure in figures)])}")
     if options.logger != "csv":
         # a glob may find runs of others: the wandb folder is the user's own

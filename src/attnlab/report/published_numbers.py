@@ -69,7 +69,7 @@ def published_table(name: str, folder: Path = PUBLISHED) -> Published:
         files = sorted(path.stem for path in folder.glob("*.yaml"))
         raise PublishedError(f"report.published={name}: no such file{hint(nearest(stem, files))}; {listed(files)}")
     try:
-        content = yaml.load(file.read_text(), LOADER)
+        content = yaml.load(file.read_text(encoding="utf-8"), LOADER)
         tables = content["tables"]
         if table not in tables:
             near = hint(nearest(table, tables))

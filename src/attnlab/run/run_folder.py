@@ -44,7 +44,7 @@ def write_text(path: Path, text: str, advice: str = "choose another paths.runs")
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(exist_ok=True)
-        part.write_text(text)
+        part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

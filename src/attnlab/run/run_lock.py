@@ -1,5 +1,6 @@
 """The lock of a run folder: one process at a time trains a run, also if several machines share the file system."""
 
+import fcntl
 import os
 import socket
 from collections.abc import Mapping
@@ -8,7 +9,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from attnlab.data.files.file_lock import NoLocks, Timeout, held_lock
+from attnlab.data.files.file_lock import held_lock
+from attnlab.data.files.regular_file import open_regular
 
 LOCK = ".lock"
 """file of the lock; the lock ends with the process that holds it, and the file stays"""
@@ -23,24 +25,20 @@ def acquired_lock(folder: Path, seconds: float = SECONDS) -> FileLock:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process trains the run of a folder; False if the folder cannot be locked at all."""
-    if not (folder / LOCK).exists():
-        return False
-    try:
-        acquired_lock(folder, 0.0).release()
-    except Timeout:
-        return True
-    except (OSError, NoLocks):
-        pass
-    return False
+    return _is_held(folder) is True
 
 
 def is_alive(status: Mapping[str, Any], folder: Path) -> bool:
-    """Whether the process of a run still runs: by its number here, by the lock of its folder on another machine.
+    """Whether the process of a run still runs: by the lock of its folder, as another process may have its number now.
 
-    A lock that this machine cannot see (`private_locks`) says nothing, and the process counts as alive.
+    Where the lock cannot be asked, the number decides on the machine of the run. A lock that this machine does not see
+    (`private_locks`) says nothing, and a process of another machine counts as alive.
     """
+    held = _is_held(folder)
     if status.get("host") != socket.gethostname():
-        return is_locked(folder) or bool(private_locks(folder.absolute()))
+        return held is True or bool(private_locks(folder.absolute()))
+    if held is not None:
+        return held
     try:
         os.kill(status["pid"], 0)
     except (KeyError, OverflowError, ProcessLookupError):
@@ -48,6 +46,22 @@ def is_alive(status: Mapping[str, Any], folder: Path) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def _is_held(folder: Path) -> bool | None:
+    """Whether a process holds the lock of a folder; None if there is no lock to ask.
+
+    It is opened for reading, so that a folder can be asked that this process may not write into, and shared: Linux and
+    NFS grant that lock unless a process holds the exclusive one, and two that ask do not see each other.
+    """
+    try:
+        with open_regular(folder / LOCK) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
 
 
 def private_locks(folder: Path, mounts: Path = Path("/proc/mounts")) -> str:

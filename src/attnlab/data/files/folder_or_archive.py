@@ -92,6 +92,17 @@ class Header(tarfile.TarInfo):
             raise tarfile.ReadError(f"a note of {header.size} bytes on a member")
         return header
 
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        """The next header, with its notes; raises tarfile.ReadError for notes that tarfile cannot read."""
+        try:
+            header = super().fromtarfile(archive)
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            raise tarfile.ReadError(f"a header that cannot be read: {type(error).__name__}") from error
+        if "\0" in header.name:
+            raise tarfile.ReadError(f"the name {header.name!a}")
+        return header
+
 
 def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """The members of an archive opened with `tarinfo=Header`, in the order stored; raises `BROKEN` for damage."""

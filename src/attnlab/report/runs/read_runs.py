@@ -1,17 +1,14 @@
-"""Reader of run folders and their archives for reports: the state of a run, the reason, its numbers."""
+"""Reader of run folders for reports: the state of a run, the reason, its numbers."""
 
 import ast
 import glob
-import os
 import re
-import tarfile
-import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import attnlab
@@ -22,14 +19,12 @@ from attnlab.config.report_block import Report
 from attnlab.config.run_identity import comparable, differences
 from attnlab.config.targets import find_module, kind_path
 from attnlab.config.validation.report_names import row_name, setting
-from attnlab.data.files.fetch import DataError
-from attnlab.data.files.folder_or_archive import Header, members, reading
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.code_identity import Code, recorded_code
 from attnlab.run.provenance import COMPARABLE_VERSIONS
-from attnlab.run.read_run_files import LARGEST, Missing, Unreadable, read_config, read_result, read_rows, read_status
+from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive
 
 NOT_BEGUN = ("missing", "other settings")
@@ -233,13 +228,19 @@ def matched_paths(pattern: str) -> list[Path]:
     return [Path(pattern)] if Path(pattern).exists() else [Path(path) for path in glob.glob(pattern, recursive=True)]
 
 
+def found_below(folder: Path, name: str) -> list[Path]:
+    """The files of a name below a folder, but for hidden folders below it: these hold copies, parts and worktrees."""
+    files = folder.rglob(name)
+    return [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+
+
 def run_folders(pattern: str) -> list[Path]:
     """Run folders at or below the paths that a glob matches, each once, in order of their names; by status.json, too,
     so that a run that has lost its config.yaml is named."""
     folders: set[Path] = set()
     for path in matched_paths(pattern):
         for name in ("config.yaml", "status.json"):
-            files = [path / name] if (path / "config.yaml").exists() else path.rglob(name)
+            files = [path / name] if (path / "config.yaml").exists() else found_below(path, name)
             folders.update(file.parent for file in files)
     return sorted(folders)
 
@@ -316,52 +317,3 @@ def class_constant(path: str, name: str) -> Any:
     bases = [sources.get(base, f"{module}.{base}") for base in names]
     ours = [base for base in bases if base.partition(".")[0] in (module.partition(".")[0], "attnlab")]
     return next((inherited for base in ours if (inherited := class_constant(base, name)) is not None), None)
-
-
-SUFFIX = ".tar.xz"
-BELOW = f"seed*{SUFFIX}"
-"""archives that are looked for in a folder; others are read where they are named"""
-
-
-@contextmanager
-def unpacked_archives(pattern: str | None) -> Iterator[Path | None]:
-    """A temporary folder with the runs of all archives at or below the paths that a glob matches; None without any."""
-    archives: set[Path] = set()
-    for path in matched_paths(pattern) if pattern else ():
-        archives |= set(path.rglob(BELOW)) if path.is_dir() else {path} if path.name.endswith(SUFFIX) else set()
-    if not archives:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="attnlab-runs-") as folder:
-        for archive in sorted(archives):
-            unpack(archive, Path(folder))
-        yield Path(folder)
-
-
-def unpack(archive: Path, into: Path) -> int:
-    """Unpacks the run folders that do not exist yet; returns their number. No folder is ever there in part.
-
-    Raises:
-        DataError: it is damaged, or holds anything but the files of run folders.
-    """
-    into.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=into) as part:
-        with reading(archive), tarfile.open(archive, tarinfo=Header) as tar:
-            for member in members(tar):
-                name = PurePosixPath(member.name)
-                is_inside = len(name.parts) > 1 and not name.is_absolute() and ".." not in name.parts
-                is_plain = member.isreg() and not member.issparse() and member.size <= LARGEST.get(name.name, -1)
-                if not (is_inside and is_plain):
-                    raise DataError(f"{archive}: {name} is no file of a run folder, or has far more than a run writes.")
-                file = Path(part, name)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                opened = tar.extractfile(member)
-                file.write_bytes(b"" if opened is None else opened.read())
-        count = 0
-        for config in sorted(Path(part).rglob("config.yaml")):
-            folder = into / config.parent.relative_to(part)
-            if not folder.exists():
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                os.rename(config.parent, folder)
-                count += 1
-    return count

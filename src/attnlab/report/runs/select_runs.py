@@ -31,8 +31,8 @@ from attnlab.report.runs.read_runs import (
     look,
     meets,
     run_folders,
-    short_name,
 )
+from attnlab.report.runs.run_archives import ArchivedRuns, without_copies
 from attnlab.report.table_types import TableError
 from attnlab.run.named_runs import folder_like
 
@@ -121,29 +121,29 @@ def _changes_numbers(key: str) -> bool:
 
 
 def select_glob(
-    pattern: str, words: Sequence[str] = (), with_debug: bool = False, unpacked: Path | None = None
+    pattern: str, words: Sequence[str] = (), with_debug: bool = False, unpacked: ArchivedRuns | None = None
 ) -> RunSelection:
     """The run folders at or below the paths that a glob matches; runs of debug=... only if asked for.
 
     Args:
         words: `key=value` or `key=value,value`: only runs with one of these values.
-        unpacked: a folder with the runs of archives that the glob matches (`unpacked_archives`).
+        unpacked: the runs of archives that the glob matches (`unpacked_archives`).
 
     Raises:
         ConfigError: a word that no run meets.
+        DataError: a folder and an archive hold different copies of a run.
     """
     runs, skipped = [], []
     folders = run_folders(pattern)
-    folder_names = {short_name(folder) for folder in folders}
-    archived = run_folders(str(unpacked)) if unpacked else []
-    for folder in [*folders, *(folder for folder in archived if short_name(folder) not in folder_names)]:
+    for folder in without_copies(folders, unpacked) if unpacked else folders:
         try:
             runs.append(look(folder))
         except Unreadable as error:
-            skipped.append(f"{folder}: {error.short}")
+            skipped.append(f"{unpacked.name(folder) if unpacked else folder}: {error.short}")
     debugged = [] if with_debug else [run for run in runs if run.config.get("debug") is not None]
     names = listed(sorted({f"debug={run.config['debug']}" for run in debugged}))
-    left_out = f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them" if debugged else ""
+    left_out = list(unpacked.earlier) if unpacked else []
+    left_out += [f"{counted(len(debugged), 'run')} of {names} left out; include=debug adds them"] if debugged else []
     kept = [run for run in runs if with_debug or run.config.get("debug") is None]
     _fill_in_class_defaults(kept)
     for word in words if kept else ():
@@ -152,10 +152,10 @@ def select_glob(
     every = math.lcm(*(run.logged_every for run in kept))
     for run in kept:
         run.log_every = every
-    root = unpacked or Path(pattern)
+    root = unpacked.root if unpacked else Path(pattern)
     while glob.has_magic(str(root)) and not root.exists():
         root = root.parent
-    return RunSelection(pattern, None, kept, root, skipped, words=words, left_out=left_out)
+    return RunSelection(pattern, None, kept, root, skipped, words=words, left_out="; ".join(left_out))
 
 
 def _fill_in_class_defaults(runs: Sequence[ReportRun]) -> None:
