@@ -18,6 +18,7 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
+from attnlab.data.files.content_hashes import content_hash
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 
 if TYPE_CHECKING:
@@ -134,11 +135,13 @@ class FileTree(ABC):
                 that cannot be read; also raised while a file is read.
         """
 
-    def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        """Name, size and time of the last change (ns) of each wanted file, or of the whole archive; for cache keys."""
-        with reading(self.path):
-            status = self.path.stat()
-        return [[self.path.name, status.st_size, status.st_mtime_ns]]
+    def identity(self, wanted: Callable[[str], bool], cache: Path) -> str:
+        """Hash of the names and contents of the wanted files, or the sha256 of the whole archive; for cache keys.
+
+        Args:
+            cache: folder in which the hashes of large files are remembered.
+        """
+        return content_hash([("", self.path)], cache, f"checking {self.path.name}")
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
         """Contents of the named files that exist; a DataError as in `walk`, or above `LARGEST_WHOLE` bytes."""
@@ -164,13 +167,8 @@ class Folder(FileTree):
             with opened:
                 yield name, path, limited(opened, path) if packed else opened
 
-    def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        identities: list[list[str | int]] = []
-        for name, path in self._files(wanted):
-            with reading(path):
-                status = os.stat(path)
-            identities.append([name, status.st_size, status.st_mtime_ns])
-        return identities
+    def identity(self, wanted: Callable[[str], bool], cache: Path) -> str:
+        return content_hash(list(self._files(wanted)), cache, f"checking {self.path.name}")
 
     def _files(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
         """Name and path of each wanted file; strings, as there may be 200,000 of them."""

@@ -38,7 +38,7 @@ class WikitextTask(Task):
         tokenizer = None if self.tokenizer is None else Path(self.tokenizer).expanduser()
         level = Level(kind=kind, size=self.vocabulary_size, tokenizer=tokenizer, count_words=count_words)
         text = find_text(self.corpus, self.source, folders)
-        options = {"text": list(text.identity), "level": level.identity()}
+        options = {"text": text.identity, "level": level.identity()}
         build = partial(write_tokens, text=text, level=level)
         return read_tokens(self.cached(folders.cache, f"{self.corpus}_{kind}", options, build), text, level)
 
