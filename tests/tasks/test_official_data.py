@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from support.tiny_data import write, write_data
 
 from attnlab.config.conf_files import group_choices
 from attnlab.config.job_config import compose_config
-from attnlab.data.files.fetch import Folders
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import make_task
 from attnlab.tasks.mathematics.generator import DIFFICULTIES
 from attnlab.tasks.scan.grammar import interpret
@@ -109,3 +110,61 @@ def test_equal_names_sizes_and_times_share_no_cache(data: Path, tmp_path: Path, 
     shared = [data_hash(task, tmp_path / folder, tmp_path / "cache") for folder in ("one", "two")]
     assert shared == [data_hash(task, tmp_path / folder, tmp_path / f"cache of {folder}") for folder in ("one", "two")]
     assert shared[0] != shared[1]
+
+
+def folder_there(path: Path) -> None:
+    path.mkdir()
+
+
+def pipe_there(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def dangling_link(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def unreadable_file(path: Path) -> None:
+    """It can be opened, also by root, and its first byte cannot be read."""
+    path.symlink_to("/proc/self/mem")
+
+
+def one_of_each_kind(folder: Path) -> list[Path]:
+    """The files of a folder; of more than ten that lie side by side the first one."""
+    files: list[Path] = []
+    for path in sorted({path.parent for path in folder.rglob("*") if path.is_file()}):
+        inside = sorted(file for file in path.iterdir() if file.is_file())
+        files += inside if len(inside) <= 10 else inside[:1]
+    return files
+
+
+@pytest.mark.parametrize("place", [folder_there, pipe_there, dangling_link, unreadable_file])
+@pytest.mark.parametrize("task", TASKS)
+def test_what_stands_in_the_place_of_an_official_file_is_named(
+    data: Path, tmp_path: Path, task: str, place: Callable[[Path], None]
+) -> None:
+    copy = tmp_path / TASKS[task].folder
+    shutil.copytree(data / TASKS[task].folder, copy)
+    for file in one_of_each_kind(copy):
+        away = file.rename(tmp_path / "away")
+        place(file)
+        with pytest.raises(DataError, match=f"{re.escape(file.name)}.* in its place|{re.escape(file.name)}.*read"):
+            data_hash(task, tmp_path, tmp_path / "cache")
+        file.rmdir() if file.is_dir() else file.unlink()
+        away.rename(file)
+    assert data_hash(task, tmp_path, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("place", [pipe_there, dangling_link, unreadable_file])
+@pytest.mark.parametrize("task", TASKS)
+def test_what_stands_in_the_place_of_all_official_files_is_named(
+    tmp_path: Path, task: str, place: Callable[[Path], None]
+) -> None:
+    words = [f"task={task}", *TASKS[task].words]
+    (source,) = make_task(compose_config(words)["task"]).sources()
+    for number, name in enumerate(source.paths):
+        path = tmp_path / f"data{number}" / name
+        path.parent.mkdir(parents=True)
+        place(path)
+        with pytest.raises(DataError, match=re.escape(str(path))):
+            data_hash(task, tmp_path / f"data{number}", tmp_path / "cache")

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attnlab.data.files.fetch import DataError
+from attnlab.data.files.fetch import plain_file
 from attnlab.data.files.progress import track
-from attnlab.data.files.regular_file import LARGEST, NotRegular, open_regular, read_regular
+from attnlab.data.files.regular_file import LARGEST, open_regular, read_regular
 
 MEMO = "content_hashes.json"
 MOST = 1000
@@ -64,10 +64,8 @@ def _digest(text: str) -> str:
 def _states(files: NamedFiles) -> list[State]:
     states = []
     for _, path in files:
-        try:
+        with plain_file(path):
             states.append(state_of(os.stat(path)))
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}).") from error
     return states
 
 
@@ -87,14 +85,9 @@ def _contents(files: NamedFiles, size: int, activity: str) -> Iterator[str]:
 
 def _pieces(files: NamedFiles) -> Iterator[tuple[int, bytes]]:
     for number, (_, path) in enumerate(files):
-        try:
-            with open_regular(Path(path)) as file:
-                while piece := file.read(PIECE):
-                    yield number, piece
-        except NotRegular as error:
-            raise DataError(f"{path} {error.strerror}. Put the official file in its place.") from None
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}).") from error
+        with plain_file(path), open_regular(Path(path)) as file:
+            while piece := file.read(PIECE):
+                yield number, piece
 
 
 def _read(memo: Path) -> dict[str, str]:

@@ -173,6 +173,7 @@ class LraPathfinder(LraPictures):
         return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
 
     def prepare(self, folders: Folders) -> Prepared[GreyPictures]:
+        # of an unpacked copy, the status of 200,000 files is asked for at every start (4 s); of the archive that of one
         patterns = name_patterns(self.difficulty)
         tree, folder = self.read_once(
             folders,
