@@ -152,4 +152,6 @@ def _value(kind: Any, key: str, text: str) -> tuple[Any, Sequence[Problem]]:
         value = int(text) if get_origin(kind) is Annotated and text.isdecimal() else text
         return value, conform(value, kind, key)
     values = list(filter(None, text.split(",")))
-    return values, [problem for value in values for problem in conform(value, each, key)]
+    problems = [problem for value in values for problem in conform(value, each, key)]
+    twice = dict.fromkeys(value for i, value in enumerate(values) if value in values[:i])
+    return values, problems + [Problem(key, f"={text}: {value} comes twice") for value in twice]

@@ -175,6 +175,9 @@ def _positions_possible(view: View) -> Iterator[Problem]:
         )
         refusal = f"not possible with {lacking[0].name} (model {view['model.name']})"
         yield Problem(key, f"={value}: {refusal}; {capable_models}")
+    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
+    if width % heads == 0 and (misfit := view.positions_class.misfit(width, heads)):
+        yield Problem(key, f"={value}: {misfit}")
 
 
 def _ortho(view: View) -> Iterator[Problem]:
