@@ -14,8 +14,9 @@ from PIL import Image
 from support.official_layout_converters import python2
 from support.tiny_data import write, write_data
 
-from attnlab.config.conf_files import group_choices
+from attnlab.config.conf_files import group_choices, task_yaml
 from attnlab.config.job_config import compose_config
+from attnlab.config.shipped_files import CONF
 from attnlab.data.files.fetch import DataError, Folders
 from attnlab.tasks.base import make_task
 from attnlab.tasks.mathematics.generator import DIFFICULTIES
@@ -93,7 +94,7 @@ def data_hash(task: str, data: Path, cache: Path) -> str:
 
 
 def test_every_task_with_files_is_here() -> None:
-    nodes = {name: compose_config([f"task={name}"])["task"] for name in group_choices()["task"]}
+    nodes = {name: task_yaml(name, CONF) for name in group_choices()["task"]}
     assert {name for name, node in nodes.items() if make_task(node).sources()} <= TASKS.keys()
 
 

@@ -71,9 +71,8 @@ class WordProblem(DrawnTagging):
             raise DataError(f"task.elements=transpositions: {self.group} has none; task.group=S5 has ten")
         require_different("task.test_lengths", self.test_lengths)
         if min(self.test_lengths, default=0) <= self.length:
-            raise DataError(
-                f"task.test_lengths={show(self.test_lengths)}: expected more than task.length={self.length} each, or null"
-            )
+            claim = f"task.test_lengths={show(self.test_lengths)}"
+            raise DataError(f"{claim}: expected more than task.length={self.length} each, or null")
         numbers = {"train": self.train_examples, "val": self.val_examples, "test/iid": self.test_examples}
         common = {"group": self.group, "elements": self.elements}
         parts = {name: [Part(number, {**common, "length": self.length})] for name, number in numbers.items()}

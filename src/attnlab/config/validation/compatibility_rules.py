@@ -14,6 +14,7 @@ from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
 from attnlab.config.targets import POSITIONS, Signature, TargetError, attention_nodes, names_in, signature_of
+from attnlab.config.user_path import FOLDERS, PATH_OPTIONS, expanded, path_problem
 from attnlab.config.validation.rule_view import SLOTS, Unknown, View
 
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
@@ -288,12 +289,16 @@ def _groups_not_empty(view: View) -> Iterator[Problem]:
 
 
 def _paths(view: View) -> Iterator[Problem]:
-    for name in ("data", "cache", "runs"):
+    for name in FOLDERS:
         if not view[f"paths.{name}"].strip():
             yield Problem(
                 f"paths.{name}",
                 f"=: empty; expected a folder, such as {'data' if name == 'data' else 'experiments/runs'}",
             )
+    task = [f"task.{option}" for option in PATH_OPTIONS if view["task"].get(option) is not None]
+    for key in (*(f"paths.{name}" for name in FOLDERS), "from_run", *task):
+        if view[key] is not None and (problem := path_problem(key, expanded(view[key]))):
+            yield problem
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
