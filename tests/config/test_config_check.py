@@ -238,6 +238,13 @@ WRONG = {
     "task=flip_flop model=linformer": ["Linformer: has no causal form", "threshold_relative"],
     "task=formal_language model=forgetting": ["kind tagging needs there unless task.causal=true; models that can: "],
     "task=mqar task.length=63": ["task.length: 63 is odd"],
+    "task=mqar task.test_lengths=[128,64,128]": ["task.test_lengths=[128,64,128]: ", "task.test_lengths=[128,64]"],
+    "task=mqar task.test_pairs=[4,4]": ["task.test_pairs=[4,4]: ", "write task.test_pairs=[4]"],
+    "task=word_problem task.test_lengths=[77,77]": ["task.test_lengths=[77,77]: ", "write task.test_lengths=[77]"],
+    "model=vanilla backbone.positions=rotary backbone.d_model=8 backbone.n_heads=8": [
+        "backbone.positions=rotary: a head has one column (d_model=8, n_heads=8)"
+    ],
+    "model=linear model.positions=rotary backbone.d_model=8 backbone.n_heads=8": ["model.positions=rotary: a head"],
     "task=mad task.noise_share=0.3": ["task.noise_share=0.3: task.dataset=in_context_recall does not read it"],
     "task=algorithmic task.test_size=4": ["task.test_size=4: test/ood is larger; expected more than 20"],
     "task=flip_flop task.eval_length=13": ["task.eval_length=13: instructions and bits in turn"],

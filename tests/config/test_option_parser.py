@@ -55,6 +55,8 @@ def test_every_problem_is_named() -> None:
         "run: missing; give run=<run folder>",
     ]
     assert read_options(Options, ["run=a", "run=b"]).problems == ["run: given twice"]
+    twice = read_options(Options, ["run=a", "kinds=norms,norms", "rows=a,b,a"]).problems
+    assert twice == ["kinds=norms,norms: norms comes twice", "rows=a,b,a: a comes twice"]
     (problem,) = read_options(Options, ["run=a", "examples=99999999999"]).problems
     assert "taken for a slip" in problem
     assert read_options(Options, ["run=a", "weights=best", "rows=a"]).problems == ["weights=best: not with rows="]

@@ -202,3 +202,19 @@ def test_processes_that_fetch_together_download_once(server: Server, tmp_path: P
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [(process.communicate(timeout=60)[1], process.returncode) for process in processes] == [("", 0)] * 2
     assert server.ranges == [None]
+
+
+@pytest.mark.parametrize("place", ["folder", "empty", "bytes", "link"])
+def test_a_recorded_checksum_that_cannot_be_read_is_named(tmp_path: Path, place: str) -> None:
+    file, record = tmp_path / "data/task/file.bin", tmp_path / "data/task/file.bin.sha256"
+    record.parent.mkdir(parents=True)
+    file.write_bytes(b"content")
+    match place:
+        case "folder":
+            record.mkdir()
+        case "link":
+            record.symlink_to("nowhere")
+        case _:
+            record.write_bytes(b"" if place == "empty" else b"\xff\xfe")
+    with pytest.raises(DataError, match=r"file\.bin"):
+        fetch(OfficialFile(path="task/file.bin", url="http://127.0.0.1:9/"), Folders(tmp_path / "data", tmp_path / "c"))

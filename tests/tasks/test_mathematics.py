@@ -6,8 +6,10 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from functools import cache
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -409,6 +411,15 @@ def test_official_files_are_read_where_they_lie(small: Folders, below: str, kind
             file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(content))
             file.unlink()
     assert official(small).data_hash() == expected
+
+
+def test_an_archive_is_official_by_its_content(small: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(small, small.data / ARCHIVE.path)
+    content = (small.data / ARCHIVE.path).read_bytes()
+    same_size = replace(ARCHIVE, size=len(content))
+    for archive, official_one in ((same_size, False), (replace(same_size, sha256=sha256(content).hexdigest()), True)):
+        monkeypatch.setattr(mathematics, "SOURCE", replace(unreachable(SOURCE), archive=archive))
+        assert ("not the official one" not in official(small).about) == official_one
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from attnlab.config.dotted_keys import child, copied, join
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import TargetError, attention_sections, read_signature, values_of_null, yaml_arguments
+from attnlab.config.user_path import with_expanded_paths
 from attnlab.config.validation.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]
@@ -23,12 +24,13 @@ Default = tuple[str, Any]
 
 
 def completed(config: Mapping[str, Any], of_classes: bool = True) -> dict[str, Any]:
-    """A configuration with its defaults; given values stay, wrong ones and unresolved interpolations included.
+    """A configuration with its defaults; given values stay, wrong ones and unresolved interpolations included, but for
+    home folders in its paths, which are written out.
 
     Args:
         of_classes: also the defaults of its `_target_` classes, which are imported.
     """
-    config = with_slots(config)
+    config = with_expanded_paths(with_slots(config))
     full = filled(config, defaults(config, of_classes))
     return with_values_of_null(full) if of_classes else full
 

@@ -25,6 +25,7 @@ from attnlab.config.run_identity import find_run_folder, run_folder, run_label
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import TargetError, foreign_targets
+from attnlab.config.user_path import expanded, with_expanded_paths
 from attnlab.config.validation.compatibility_rules import NETWORK_RULES
 from attnlab.config.validation.data_rules import DATA_RULES, ignored_options
 from attnlab.config.validation.rule_view import Unknown, View
@@ -121,6 +122,7 @@ def apply_values(
         for ignored in ignored_options(changed["task"], conf):
             if f"task.{ignored.option}" not in keys:
                 changed["task"][ignored.option] = ignored.default
+    changed = with_expanded_paths(changed)
     problems += check_config(changed, conf)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)), "evaluate.py")
@@ -160,7 +162,7 @@ def run_of(experiment: str, model: str, seed: int, runs: str) -> str:
     `${run_of:qin2022/table5_pretraining,${model.name},${seed},${paths.runs}}`
     """
     config = _composed(experiment, model)
-    folder = str(find_run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": runs}}))
+    folder = str(find_run_folder(config | {"seed": seed, "paths": config["paths"] | {"runs": expanded(runs)}}))
     _trained_by[folder] = experiment
     return folder
 

@@ -274,7 +274,7 @@ class Paths:
     """Folders; no part of a run's identity."""
 
     data: str
-    """official files; may be read-only"""
+    """official files; may be read-only. In all paths `~` is the home folder, and addresses (s3://) are refused"""
     cache: str
     """files derived from the official ones"""
     runs: str

@@ -50,7 +50,7 @@ def show_all(configs: Sequence[Config]) -> None:
     console.print("\nOne of them, prepared and counted: python -m attnlab.tasks <task>; more: --help", highlight=False)
 
 
-def show_task(config: Config, pictures: str | None) -> None:
+def show_task(config: Config, pictures: Path | None) -> None:
     """Prepare one task and print its subsets, sizes and examples.
 
     Args:
@@ -66,7 +66,7 @@ def show_task(config: Config, pictures: str | None) -> None:
     prepared = task.prepare(folders)
     seconds = time.monotonic() - start
     if pictures is not None:
-        _draw(task, prepared, Path(pictures))
+        _draw(task, prepared, pictures)
     console.print(_subsets(prepared), "", _facts(_outcome(task, prepared, seconds)), "", sep="\n")
     for name, subset in prepared.subsets.items():
         text = task.example(prepared, name, 0) if len(subset) else "(empty)"
@@ -92,7 +92,7 @@ def _console() -> Console:
 
 
 def _folders(config: Config) -> Folders:
-    data, cache = (Path(config["paths"][name]).expanduser() for name in ("data", "cache"))
+    data, cache = (Path(config["paths"][name]) for name in ("data", "cache"))
     return Folders(data, cache)
 
 

@@ -16,6 +16,7 @@ from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import choice
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.shipped_files import CONF
+from attnlab.config.user_path import user_path
 
 PROGRAM = "-m attnlab.tasks"
 HELP = """python -m attnlab.tasks [task] [key=value ...]
@@ -37,7 +38,7 @@ Exit code 1: the data cannot be had (the message says what is missing); 2: a wor
 @command(lambda: HELP, needs_words=False)
 def main(argv: Sequence[str], conf: Path = CONF) -> int:
     """Run the command line; returns the exit code."""
-    sheets = [word.partition("=")[2] for word in argv if word.startswith("pictures=")]
+    sheets = [user_path("pictures", word.partition("=")[2]) for word in argv if word.startswith("pictures=")]
     name, overrides = _task_and_overrides([word for word in argv if not word.startswith("pictures=")], conf)
     configs = [_config(task, overrides, conf) for task in ([name] if name else group_choices(conf)["task"])]
     from attnlab.launch.task_listing import show_all, show_task

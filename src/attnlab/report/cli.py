@@ -63,7 +63,7 @@ class ReportOptions(CommandOptions):
     experiment: str | None = None
     """the cells of an experiment and the published numbers, such as experiment=park2024/table4_scan; words of train.py
     narrow it (model=linear seed=0,1,2)"""
-    runs: str | None = None
+    runs: str | None = field(default=None, metadata={"path": True})
     """any run folders, folders that hold some, or archives of some (.tar.xz), by a glob: runs='experiments/runs/scan*';
     settings narrow them (model=linear,vanilla optim.lr=0.001)"""
     include: str | None = None

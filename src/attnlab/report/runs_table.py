@@ -12,6 +12,7 @@ import pandas as pd
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import hint
 from attnlab.config.run_identity import comparable
+from attnlab.config.user_path import user_path
 from attnlab.learn.metric_units import whole
 from attnlab.report.runs.read_runs import ReportRun, look, run_folders
 from attnlab.run.named_runs import folder_like
@@ -36,6 +37,7 @@ def runs(folder: str | Path = "experiments/runs") -> pd.DataFrame:
     Raises:
         RunError: there is no run, or no such folder (with the nearest one).
     """
+    folder = user_path("folder", folder)
     folders = run_folders(str(folder))
     if not folders:
         folder_exists = Path(folder).exists() or glob.has_magic(str(folder))

@@ -27,8 +27,7 @@ SHARE_OF_FREE = 0.25
 
 def prepare(task: Task, paths: Paths, only_read: bool = True) -> Prepared[Examples]:
     """Prepare the data of a task; with `only_read` nothing is written into paths.data, a stranger's choice perhaps."""
-    data, cache = (Path(folder).expanduser() for folder in (paths.data, paths.cache))
-    prepared = task.prepare(Folders(data, cache, only_read))
+    prepared = task.prepare(Folders(Path(paths.data), Path(paths.cache), only_read))
     extents = prepared.subsets["train"].extents()
     if extents is None:
         return prepared

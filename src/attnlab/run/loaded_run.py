@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from attnlab.config.user_path import user_path
 from attnlab.data.user_inputs import InputError
 from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import evaluating, precision_context
@@ -42,7 +43,11 @@ def load_run(
         RunError: it is no run folder, or a damaged one.
     """
     paths = {"data": data, "cache": cache}
-    return Run(Path(folder), {key: str(path) for key, path in paths.items() if path is not None}, torch.device(device))
+    return Run(
+        user_path("folder", folder),
+        {key: str(path) for key, path in paths.items() if path is not None},
+        torch.device(device),
+    )
 
 
 class Run:

@@ -16,6 +16,7 @@ from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
 from attnlab.config.schema import Config
+from attnlab.config.user_path import expanded
 from attnlab.config.validation.data_rules import declared_subsets
 from attnlab.run.read_run_files import Missing, RunError, read_config
 
@@ -98,7 +99,7 @@ def paths_here(paths: Mapping[str, Any]) -> dict[str, Any]:
     """
     here = {key: os.environ.get(variable) or default for key, (variable, default) in DATA_FOLDERS.items()}
     former = str(paths["data"])
-    if former != DATA_FOLDERS["data"][1] and Path(former).expanduser().is_dir():
+    if former != DATA_FOLDERS["data"][1] and Path(expanded(former)).is_dir():
         return {**paths, **here, "data": former}
     if former != here["data"]:
         print(f"note: paths.data is {here['data']}; it was {former} in training", file=sys.stderr)

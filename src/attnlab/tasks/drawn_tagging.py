@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from attnlab.config.message_text import show
 from attnlab.data.files.cache import load_arrays, save_arrays
-from attnlab.data.files.fetch import Folders
+from attnlab.data.files.fetch import DataError, Folders
 from attnlab.data.files.progress import track
 from attnlab.data.ragged_arrays import Ragged, offsets_of, smallest_dtype
 from attnlab.data.train_test_overlap import overlap_in_words
@@ -121,6 +122,17 @@ class DrawnTagging(TaggingTask):
 
     def _cache_name(self) -> str:
         return type(self).__name__.lower()
+
+
+def require_different(key: str, numbers: Sequence[int] | None) -> None:
+    """Refuses a list option in which a number comes twice: its data is that of the shorter list, its run another.
+
+    Raises:
+        DataError: with the key.
+    """
+    if numbers is not None and len(different := list(dict.fromkeys(numbers))) < len(numbers):
+        shown = ",".join(map(str, different))
+        raise DataError(f"{key}={show(numbers)}: expected different numbers; write {key}=[{shown}]")
 
 
 def spread(total: int, parts: int) -> list[int]:

@@ -24,7 +24,7 @@ import numpy as np
 from attnlab.data.files.fetch import DataError
 from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table, distinct
+from attnlab.tasks.drawn_tagging import UNSCORED, DrawnTagging, Part, Table, distinct, require_different
 from attnlab.tasks.kinds.tagging import TaggedSequences, tag_scores, targets_before
 from attnlab.tasks.shortcuts import Records, Shortcut
 
@@ -74,7 +74,9 @@ class Mqar(DrawnTagging):
         self.tags, self.first_tag = self.inputs.words, len(self.inputs.special)
 
     def parts(self) -> dict[str, list[Part]]:
-        tests = list(product(sorted(set(self.test_lengths)), sorted(set(self.test_pairs))))
+        require_different("task.test_lengths", self.test_lengths)
+        require_different("task.test_pairs", self.test_pairs)
+        tests = list(product(sorted(self.test_lengths), sorted(self.test_pairs)))
         if not tests:
             raise DataError(
                 "task.test_lengths, task.test_pairs: a list is empty; expected at least one number, or null"

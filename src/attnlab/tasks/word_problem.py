@@ -22,10 +22,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from jaxtyping import Int
 
+from attnlab.config.message_text import show
 from attnlab.data.files.fetch import DataError
 from attnlab.data.vocabulary import Symbols
 from attnlab.tasks.base import Prepared
-from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table
+from attnlab.tasks.drawn_tagging import DrawnTagging, Part, Table, require_different
 from attnlab.tasks.kinds.tagging import TaggedSequences, tag_scores
 from attnlab.tasks.shortcuts import Records, Shortcut
 
@@ -59,7 +60,7 @@ class WordProblem(DrawnTagging):
     ) -> None:
         self.group, self.elements = group, elements
         self.length = length
-        self.test_lengths = sorted({2 * length, 5 * length} if test_lengths is None else set(test_lengths))
+        self.test_lengths = [2 * length, 5 * length] if test_lengths is None else test_lengths
         self.train_examples, self.val_examples, self.test_examples = train_examples, val_examples, test_examples
         self.data_seed = data_seed
         self.tags, self.products = multiplication_table(group)
@@ -68,14 +69,16 @@ class WordProblem(DrawnTagging):
     def parts(self) -> dict[str, list[Part]]:
         if self.elements == "transpositions" and self.group != "S5":
             raise DataError(f"task.elements=transpositions: {self.group} has none; task.group=S5 has ten")
+        require_different("task.test_lengths", self.test_lengths)
         if min(self.test_lengths, default=0) <= self.length:
-            raise DataError(
-                f"task.test_lengths={self.test_lengths}: expected more than task.length={self.length} each, or null"
-            )
+            claim = f"task.test_lengths={show(self.test_lengths)}"
+            raise DataError(f"{claim}: expected more than task.length={self.length} each, or null")
         numbers = {"train": self.train_examples, "val": self.val_examples, "test/iid": self.test_examples}
         common = {"group": self.group, "elements": self.elements}
         parts = {name: [Part(number, {**common, "length": self.length})] for name, number in numbers.items()}
-        return parts | {"test/ood": [Part(self.test_examples, {**common, "length": n}) for n in self.test_lengths]}
+        return parts | {
+            "test/ood": [Part(self.test_examples, {**common, "length": n}) for n in sorted(self.test_lengths)]
+        }
 
     def draw(
         self, rng: np.random.Generator, sequences: int, subset: str, options: Mapping[str, Any]

@@ -58,6 +58,11 @@ class Positions:
         if cls.needs not in known:
             raise TypeError(f"{cls.__name__}: needs={cls.needs}; expected one of {', '.join(map(str, known))}")
 
+    @classmethod
+    def misfit(cls, d_model: int, n_heads: int) -> str:
+        """Why the widths do not suit it, for the configuration check; empty if they do."""
+        return ""
+
     def in_embeddings(self, longest: int, width: int, scale: float) -> nn.Module | None:
         """A module that gives what is added to embeddings [B, N, E], called with these and their first position.
 

@@ -24,9 +24,15 @@ class RotaryPositions(Positions):
 
     needs = "supports_rotation"
 
+    @classmethod
+    def misfit(cls, d_model: int, n_heads: int) -> str:
+        if d_model // n_heads >= 2:
+            return ""
+        return f"a head has one column (d_model={d_model}, n_heads={n_heads}); expected at least 2 to rotate"
+
     def in_scores(self, d_model: int, n_heads: int, initialization: str) -> InScores:
-        if d_model // n_heads < 2:
-            raise ValueError("backbone.positions=rotary with a head width of 1: expected at least 2 columns to rotate")
+        if misfit := self.misfit(d_model, n_heads):
+            raise ValueError(f"rotary positions: {misfit}")
         return Rotation()
 
 

@@ -2,8 +2,8 @@
 
 A field has a type, checked by `type_check`: text, a path, a choice (`Literal`), a whole number with its interval, or a
 list of texts or choices, separated by commas. The docstring under a field is its line in --help. Its metadata may hold
-`key`, if the key is not the field's name; `value`, shown after the `=` in messages and --help; and `missing`, the value
-that a message asks for, which makes the option a required one.
+`key`, if the key is not the field's name; `path` of a text that is a path or a glob; `value`, shown after the `=` in
+messages and --help; and `missing`, the value that a message asks for, which makes the option a required one.
 """
 
 import ast
@@ -20,6 +20,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
+from attnlab.config.user_path import expanded, path_problem
 from attnlab.config.validation.type_check import conform, hints, item_type
 
 _WIDTH = 120
@@ -85,7 +86,8 @@ def read_options(kind: type[T], argv: Sequence[str], corrections: Mapping[str, s
             line.problems.append(Problem(key, ": given twice"))
         else:
             line.words.append(word)
-            value, problems = _value(hints(kind)[option.name], key, text)
+            is_path = option.metadata.get("path", False)
+            value, problems = _path(key, text) if is_path else _value(hints(kind)[option.name], key, text)
             line.problems += problems
             values |= {} if problems else {option.name: value}
     required = {key: option for key, option in by_key.items() if "missing" in option.metadata}
@@ -141,15 +143,24 @@ def _by_key(kind: type[CommandOptions]) -> dict[str, Any]:
     return {option.metadata.get("key", option.name): option for option in fields(cast(Any, kind))}
 
 
+def _path(key: str, text: str) -> tuple[str, Sequence[Problem]]:
+    path = expanded(text)
+    problem = path_problem(key, path)
+    return path, [] if problem is None else [problem]
+
+
 def _value(kind: Any, key: str, text: str) -> tuple[Any, Sequence[Problem]]:
     """The value that a text means for a type, and its problems."""
     if NoneType in get_args(kind):
         (kind,) = set(get_args(kind)) - {NoneType}
     each = item_type(kind)
     if kind is Path:
-        return Path(text), []
+        path, problems = _path(key, text)
+        return Path(path), problems
     if each is None:
         value = int(text) if get_origin(kind) is Annotated and text.isdecimal() else text
         return value, conform(value, kind, key)
     values = list(filter(None, text.split(",")))
-    return values, [problem for value in values for problem in conform(value, each, key)]
+    problems = [problem for value in values for problem in conform(value, each, key)]
+    twice = dict.fromkeys(value for i, value in enumerate(values) if value in values[:i])
+    return values, problems + [Problem(key, f"={text}: {value} comes twice") for value in twice]

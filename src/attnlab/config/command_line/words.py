@@ -20,6 +20,7 @@ from attnlab.config.nearest_word import choice, key_called, named_key, nearest
 from attnlab.config.problem import Problem
 from attnlab.config.schema import schema_keys
 from attnlab.config.shipped_files import CONF
+from attnlab.config.user_path import PATH_OPTIONS
 
 PLAN = "--plan"
 MOST_JOBS = 100_000
@@ -257,13 +258,13 @@ def sections(conf: Path = CONF) -> set[str]:
 
 
 def quoted_folder(word: str) -> str:
-    """An override with the folder in quotes, if it sets one (`from_run=`, `paths.*=`); else the override unchanged.
+    """An override with the path in quotes, if it sets one (`from_run=`, `paths.*=`); else the override unchanged.
 
     Folder names can hold blanks, brackets, equals signs and commas, which Hydra's grammar would interpret.
     """
     key, _, folder = word.partition("=")
     name = key.lstrip("+")
-    if not (name.rpartition(".")[2] == "from_run" or name.startswith("paths.")):
+    if not (name.rpartition(".")[2] in (*PATH_OPTIONS, "submitit_folder") or name.startswith("paths.")):
         return word
     if folder[:1] in ("'", '"') or re.fullmatch(r"[\w./-]*", folder):
         return word

@@ -24,6 +24,7 @@ from attnlab.config.targets import (
     names_in,
     signature_of,
 )
+from attnlab.config.user_path import FOLDERS, PATH_OPTIONS, expanded, path_problem
 from attnlab.config.validation.rule_view import SLOTS, Unknown, View
 
 NOT_ALWAYS_READ: dict[str, tuple[bool | str | None, str]] = {
@@ -214,6 +215,9 @@ def _positions_possible(view: View) -> Iterator[Problem]:
         )
         refusal = f"not possible with {lacking[0].name} (model {view['model.name']})"
         yield Problem(key, f"={value}: {refusal}; {capable_models}")
+    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
+    if width % heads == 0 and (misfit := view.positions_class.misfit(width, heads)):
+        yield Problem(key, f"={value}: {misfit}")
 
 
 def _ortho(view: View) -> Iterator[Problem]:
@@ -324,12 +328,16 @@ def _groups_not_empty(view: View) -> Iterator[Problem]:
 
 
 def _paths(view: View) -> Iterator[Problem]:
-    for name in ("data", "cache", "runs"):
+    for name in FOLDERS:
         if not view[f"paths.{name}"].strip():
             yield Problem(
                 f"paths.{name}",
                 f"=: empty; expected a folder, such as {'data' if name == 'data' else 'experiments/runs'}",
             )
+    task = [f"task.{option}" for option in PATH_OPTIONS if view["task"].get(option) is not None]
+    for key in (*(f"paths.{name}" for name in FOLDERS), "from_run", *task):
+        if view[key] is not None and (problem := path_problem(key, expanded(view[key]))):
+            yield problem
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [

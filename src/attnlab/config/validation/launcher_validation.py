@@ -17,6 +17,7 @@ from attnlab.config.message_text import first_line
 from attnlab.config.nearest_word import choice, nearest
 from attnlab.config.problem import Problem
 from attnlab.config.targets import TargetError, read_signature
+from attnlab.config.user_path import expanded, path_problem
 from attnlab.config.validation.launcher_options import (
     DEFAULT,
     EARLY_SECONDS,
@@ -172,6 +173,9 @@ def _value_problems(launcher: Mapping[str, Any]) -> list[Problem]:
     if (gpus := launcher.get("num_gpus")) is not None and gpus > 1 and gpus != int(gpus):
         text = f"={gpus}: expected a whole number, or a part of one GPU, such as 0.25"
         problems.append(Problem(f"{_SECTION}.num_gpus", text))
+    folder = launcher.get("submitit_folder")
+    if folder is not None and (wrong := path_problem(f"{_SECTION}.submitit_folder", expanded(folder))):
+        problems.append(wrong)
     limit, delay = launcher.get("timeout_min"), launcher.get("signal_delay_s")
     if limit is not None and delay is not None and (problem := delay_problem(limit, delay)):
         problems.append(Problem(f"{_SECTION}.signal_delay_s", f"={delay}: {problem}"))

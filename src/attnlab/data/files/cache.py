@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from attnlab.data.files.content_hashes import State, state_of
 from attnlab.data.files.fetch import DataError, disk_errors, exclusive
 from attnlab.data.files.progress import say
 from attnlab.data.files.regular_file import LARGEST, NotRegular, open_regular, read_regular
@@ -30,8 +31,8 @@ ABSENT, CHANGED = "is not there", "was cut short or changed"
 # fast on every processor; sha256 needs special instructions
 HASH = partial(hashlib.blake2b, digest_size=16)
 
-_checked: dict[Path, list[tuple[int, ...]]] = {}
-"""folders whose content this process has compared, with inode, size and time of change of each file"""
+_checked: dict[Path, list[State]] = {}
+"""folders whose content this process has compared, with the state of each file"""
 
 
 def cache_key(name: str, version: int, options: Mapping[str, object]) -> str:
@@ -106,7 +107,7 @@ def _as_written(folder: Path, manifest: Mapping[str, list]) -> bool:
         return False
     try:
         stats = [(folder / name).stat() for name in sorted(manifest)]
-        state: list[tuple[int, ...]] = [(stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats]
+        state = [state_of(stat) for stat in stats]
         same = _checked.get(folder) == state or all(_entry(folder / name) == manifest[name] for name in manifest)
     except OSError:
         return False

@@ -17,7 +17,7 @@ from pathlib import Path
 from attnlab.config.problem import UserError
 from attnlab.data.files.file_lock import Timeout, held_lock
 from attnlab.data.files.progress import say, track
-from attnlab.data.files.regular_file import NotRegular, open_regular
+from attnlab.data.files.regular_file import NotRegular, open_regular, read_regular
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
@@ -83,12 +83,20 @@ def exclusive(lock: Path, data_name: str) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 of a file, in 64 hex digits. Raises DataError: it is a folder, a pipe or a device."""
+    """sha256 of a file, in 64 hex digits. Raises DataError: it is a folder, a pipe or a device, or cannot be read."""
+    with plain_file(path), open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def plain_file(path: Path | str) -> Iterator[None]:
+    """Turns the errors of a file that is opened by `open_regular`, and read, into a DataError."""
     try:
-        with open_regular(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        yield
     except NotRegular as error:
         raise DataError(f"{path} {error.strerror}. Put the official file in its place.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}).") from error
 
 
 def fetch(file: OfficialFile, folders: Folders) -> Path:
@@ -100,7 +108,7 @@ def fetch(file: OfficialFile, folders: Folders) -> Path:
     """
     paths = [folders.data / file.path, folders.cache / "downloads" / file.path]
     for path in paths:
-        if path.exists():
+        if _stands(path):
             _check(path, file)
             return path
     target = paths[1] if folders.only_read or not _writable(paths[0].parent) else paths[0]
@@ -113,9 +121,25 @@ def fetch(file: OfficialFile, folders: Folders) -> Path:
     return target
 
 
+def _stands(path: Path) -> bool:
+    """Whether anything stands at a path, a link to nothing too."""
+    with plain_file(path):
+        return path.is_symlink() or path.exists()
+
+
+def _recorded(record: Path) -> str | None:
+    """The checksum of a first download in the file beside it; None without one."""
+    if not _stands(record):
+        return None
+    with plain_file(record):
+        words = read_regular(record).split()
+    if not words:
+        raise DataError(f"{record} is empty: remove it, or put the sha256 of the official file into it.")
+    return words[0].decode(errors="replace")
+
+
 def _check(path: Path, file: OfficialFile) -> None:
-    record = path.with_name(path.name + ".sha256")
-    expected = file.sha256 or (record.read_text().split()[0] if record.exists() else None)
+    expected = file.sha256 or _recorded(path.with_name(path.name + ".sha256"))
     if expected is None or expected == (actual := sha256_of(path)):
         return
     size = f"{path.stat().st_size} bytes" + (f" where {file.size} are expected" if file.size else "")

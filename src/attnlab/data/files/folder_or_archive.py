@@ -18,6 +18,7 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
+from attnlab.data.files.content_hashes import content_hash
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def reading(where: Path | str) -> Iterator[None]:
 
 
 class LimitedFile(RawIOBase):
-    """A file inside an archive; reading raises DataErrors with its name, and stops after `LARGEST` bytes."""
+    """A file of a folder or an archive; reading raises DataErrors with its name, and stops after `LARGEST` bytes."""
 
     def __init__(self, file: BufferedIOBase, where: str) -> None:
         self.file, self.where, self.left = file, where, LARGEST
@@ -70,7 +71,7 @@ class LimitedFile(RawIOBase):
 
 
 def limited(file: BufferedIOBase, where: str, claimed: int = 0) -> BufferedReader:
-    """A file inside an archive, buffered; refuses a size in bytes above `LARGEST` that the archive claims."""
+    """A file of a folder or an archive, buffered; refuses a size in bytes above `LARGEST` that the archive claims."""
     if claimed > LARGEST:
         raise DataError(f"{where} claims {claimed} bytes, above {LARGEST}. {REPLACE}")
     return BufferedReader(LimitedFile(file, where), 2**16)
@@ -145,11 +146,13 @@ class FileTree(ABC):
                 that cannot be read; also raised while a file is read.
         """
 
-    def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        """Name, size and time of the last change (ns) of each wanted file, or of the whole archive; for cache keys."""
-        with reading(self.path):
-            status = self.path.stat()
-        return [[self.path.name, status.st_size, status.st_mtime_ns]]
+    def identity(self, wanted: Callable[[str], bool], cache: Path) -> str:
+        """Hash of the names and contents of the wanted files, or the sha256 of the whole archive; for cache keys.
+
+        Args:
+            cache: folder in which the hashes of large files are remembered.
+        """
+        return content_hash([("", self.path)], cache, f"checking {self.path.name}")
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
         """Contents of the named files that exist; a DataError as in `walk`, or above `LARGEST_WHOLE` bytes."""
@@ -173,27 +176,25 @@ class Folder(FileTree):
             with reading(path):
                 opened: BufferedIOBase = (gzip.open if packed else open)(path, "rb")
             with opened:
-                yield name, path, limited(opened, path) if packed else opened
+                yield name, path, limited(opened, path)
 
-    def identity(self, wanted: Callable[[str], bool]) -> list[list[str | int]]:
-        identities: list[list[str | int]] = []
-        for name, path in self._files(wanted):
-            with reading(path):
-                status = os.stat(path)
-            identities.append([name, status.st_size, status.st_mtime_ns])
-        return identities
+    def identity(self, wanted: Callable[[str], bool], cache: Path) -> str:
+        return content_hash(list(self._files(wanted)), cache, f"checking {self.path.name}")
 
     def _files(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """Name and path of each wanted file; strings, as there may be 200,000 of them."""
+        """Name and path of each wanted file, or of a folder in its place; strings, as there may be 200,000 of them."""
         for folder, folders, files in os.walk(self.path, onerror=_refuse):
             folders.sort()
             above = "" if Path(folder) == self.path else Path(folder).relative_to(self.path).as_posix() + "/"
-            plain = set(files)
+            plain, found = set(files), False
             for file in sorted(files):
-                if wanted(above + file):
-                    yield above + file, os.path.join(folder, file)
-                elif file.endswith(".gz") and file[:-3] not in plain and wanted(above + file[:-3]):
-                    yield above + file[:-3], os.path.join(folder, file)
+                packed = file.endswith(".gz") and file[:-3] not in plain and not wanted(above + file)
+                name = above + (file[:-3] if packed else file)
+                if wanted(name):
+                    found = True
+                    yield name, os.path.join(folder, file)
+            if above and not found and not folders and wanted(above[:-1]):
+                yield above[:-1], folder
 
 
 def _refuse(error: OSError) -> None:
@@ -236,15 +237,19 @@ class Zip(FileTree):
 
 
 def find_trees(data: Path, paths: Sequence[str]) -> Iterator[FileTree]:
-    """Those of these paths below a folder that are an archive, or a folder with files."""
+    """Those of these paths below a folder that are an archive, or a folder with files; a DataError: one is neither."""
     for path in (data / path for path in paths):
-        if path.is_dir():
+        with reading(path):
+            is_folder, is_file = path.is_dir(), path.is_file()
+        if is_folder:
             walk = os.walk(path, onerror=_refuse)
             # a failed download may have left some
             if any(not file.endswith((".lock", ".part")) for _, _, files in walk for file in files):
                 yield Folder(path)
-        elif path.is_file():
+        elif is_file:
             yield open_archive(path)
+        elif path.is_symlink() or path.exists():
+            raise DataError(f"{path} is no file and no folder. Put the official one in its place, or remove it.")
 
 
 def open_archive(path: Path) -> FileTree:

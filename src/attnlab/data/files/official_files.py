@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from attnlab.config.plain_yaml import table_beside
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
-from attnlab.data.files.folder_or_archive import DataSource, whole
+from attnlab.data.files.folder_or_archive import DataSource, reading, whole
 from attnlab.data.files.regular_file import read_regular
 
 
@@ -74,7 +74,9 @@ class OfficialFiles(DataSource):
         for path in paths:
             if path not in contents:
                 local_file = fetch(self.file(path), folders)
-                contents[path] = FileContent(str(local_file), read_regular(local_file), self.file(path))
+                with reading(local_file):
+                    content = read_regular(local_file)
+                contents[path] = FileContent(str(local_file), content, self.file(path))
         return contents
 
 

@@ -25,6 +25,7 @@ from attnlab.config.command_line.command_frame import FAILED
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, listed, short_path
 from attnlab.config.problem import Problem, UserError
+from attnlab.config.user_path import user_path
 from attnlab.config.validation.launcher_options import LONGEST_MINUTES, SlurmConf
 from attnlab.config.validation.launcher_validation import delay_problem
 from attnlab.data.files.regular_file import LARGEST, read_regular
@@ -172,7 +173,7 @@ class SlurmLauncher(Launcher):
     def run(self, tasks: Sequence[JobTask]) -> list[int]:
         runs = Path(tasks[0].job.typed.paths.runs)
         folder = self.conf.submitit_folder or runs / ".sweeps" / time.strftime("%Y-%m-%d_%H-%M-%S")
-        submission = SlurmSubmission(self.conf, Path(folder).expanduser())
+        submission = SlurmSubmission(self.conf, user_path("hydra.launcher.submitit_folder", folder))
         if mount := private_locks(runs.absolute()):
             why = f"start no run of {short_path(runs)} by hand while its job is in the queue"
             say("note:", f"{mount} does not show locks to other machines: {why}")

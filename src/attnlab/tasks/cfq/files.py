@@ -10,6 +10,7 @@ import string
 from array import array
 from collections.abc import Callable, Iterator
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 
 import numpy as np
@@ -144,9 +145,9 @@ class FileExamples:
     identity: a part of cache keys.
     """
 
-    def __init__(self, tree: FileTree) -> None:
+    def __init__(self, tree: FileTree, cache: Path) -> None:
         self.tree, self.place, self.where = tree, str(tree.path), tree.path.name
-        self.identity = tree.identity(_wanted)
+        self.identity = tree.identity(_wanted, cache)
 
     def read(self, add: Add) -> dict[str, dict[str, np.ndarray]]:
         """What `add` returns for the examples of each subset, by split; one pass over the files."""
@@ -196,7 +197,7 @@ def open_examples(source: str, folders: Folders) -> FileExamples | HubExamples:
     """
     if source == "hub":
         return HubExamples(f"Other way: task.source=files. {SOURCE.missing(folders)}")
-    return FileExamples(SOURCE.open(folders))
+    return FileExamples(SOURCE.open(folders), folders.cache)
 
 
 def _wanted(name: str) -> bool:

@@ -6,6 +6,7 @@ Fields of a file are separated by tabs; quotes are part of the text.
 import math
 from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
+from pathlib import Path
 
 from attnlab.config.message_text import hint, listed
 from attnlab.config.nearest_word import nearest
@@ -91,7 +92,7 @@ def parse_label(text: str, data_set: DataSet) -> float:
 class FileRows:
     """The rows of a data set in a folder or archive.
 
-    identity: part of the cache key; changes when the files may have changed.
+    identity: part of the cache key: the content of the files.
     whole:    whether they are GLUE's files in GLUE's division.
     where:    origin for results, without folders of this machine.
 
@@ -99,7 +100,7 @@ class FileRows:
         DataError: files are missing.
     """
 
-    def __init__(self, tree: FileTree, data_set: DataSet) -> None:
+    def __init__(self, tree: FileTree, data_set: DataSet, cache: Path) -> None:
         self.tree, self.data_set = tree, data_set
         wanted = {name for files in data_set.layouts for name in files.values()}
         present_files = [name for name, _, _ in tree.walk(wanted.__contains__)]
@@ -111,7 +112,7 @@ class FileRows:
         self.files = complete[0]
         self.whole = self.files is data_set.layouts[0]
         self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
-        self.identity = tree.identity(set(self.files.values()).__contains__)
+        self.identity = tree.identity(set(self.files.values()).__contains__, cache)
 
     def read(self) -> dict[str, list[Row]]:
         """Rows by subset."""
@@ -162,7 +163,7 @@ def open_rows(name: str, where: str, folders: Folders) -> FileRows | HubRows:
     data_set = DATA_SETS[name]
     tree = data_set.find(folders)
     if where == "files" or (where == "auto" and tree is not None):
-        return FileRows(tree or data_set.open(folders), data_set)
+        return FileRows(tree or data_set.open(folders), data_set, folders.cache)
     advice = f"Its files are at {tree.path}: task.source=files reads them." if tree else data_set.missing(folders)
     if not data_set.on_hub:
         raise DataError(f"{name} is not on the Hugging Face hub. {advice}")

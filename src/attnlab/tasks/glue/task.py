@@ -33,6 +33,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from attnlab.config.user_path import user_path
 from attnlab.data.batch import LabelledBatch
 from attnlab.data.examples import LabelledSequences
 from attnlab.data.files.cache import load_arrays, save_arrays
@@ -164,7 +165,7 @@ class Glue(Task):
         """
         if self.from_run is None:
             return None
-        path = Path(self.from_run).expanduser() / TOKENIZER
+        path = user_path("task.from_run", self.from_run) / TOKENIZER
         try:
             BytePair.load(path)
         except DataError as error:

@@ -59,7 +59,7 @@ class LraTask(Task):
         """
         (source,) = self.sources()
         tree = source.open(folders)
-        options["files"] = tree.identity(wanted)
+        options["files"] = tree.identity(wanted, folders.cache)
         return tree, self.cached(folders.cache, name, options, partial(build, tree), source.title)
 
 

@@ -173,12 +173,12 @@ class LraPathfinder(LraPictures):
         return [release_source(f"{folder} of the Long Range Arena release", folder, f"pathfinder/{folder}")]
 
     def prepare(self, folders: Folders) -> Prepared[GreyPictures]:
-        # only the lists, because the status of 200,000 files would take seconds at every start
-        lists, _ = name_patterns(self.difficulty)
+        # of an unpacked copy, the status of 200,000 files is asked for at every start (4 s); of the archive that of one
+        patterns = name_patterns(self.difficulty)
         tree, folder = self.read_once(
             folders,
             "lra_pathfinder",
-            lambda name: bool(lists.fullmatch(name)),
+            lambda name: any(pattern.fullmatch(name) for pattern in patterns),
             lambda tree, path: save_arrays(path, **Release(tree, self.difficulty).read()),
             difficulty=self.difficulty,
         )

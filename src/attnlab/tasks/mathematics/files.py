@@ -180,13 +180,12 @@ def _require_module(names: set[tuple[str, str]], module: str, tree: FileTree) ->
             raise DataError(f"{tree.path}: {part}/{module}.txt is missing. Put the official file there.")
 
 
-def origin(tree: FileTree, size: int | None) -> str:
+def origin(tree: FileTree, official: bool) -> str:
     """Name of the files, with a note if they are not, or not known to be, the official ones.
 
     Args:
-        size: bytes of the official archive.
+        official: whether they are the official archive, byte for byte.
     """
     if not tree.path.is_file():
         return f"files in {tree.path.name} (unpacked: not known to be the official ones)"
-    n_bytes = tree.path.stat().st_size
-    return f"files in {tree.path.name}" + ("" if n_bytes == size else f" (not the official one: {n_bytes:,} bytes)")
+    return f"files in {tree.path.name}" + ("" if official else " (not the official one)")

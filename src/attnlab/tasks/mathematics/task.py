@@ -172,7 +172,8 @@ class Mathematics(SequenceTask):
             drawn = " task.source=generated draws such questions and needs no file."
             raise DataError(f"{error}{drawn if self.module in generator.ENTROPY else ''}") from None
         most = {"questions_per_difficulty": self.questions_per_difficulty, "test_questions": self.test_questions}
-        options = {"module": self.module, "files": tree.identity(lambda name: candidate(name, self.module)), **most}
+        files = tree.identity(lambda name: candidate(name, self.module), folders.cache)
+        options = {"module": self.module, "files": files, **most}
 
         def build(folder: Path) -> None:
             say(f"reading {tree.path} (minutes where it is the whole archive)")
@@ -182,7 +183,7 @@ class Mathematics(SequenceTask):
                     _save(folder, part, (parts.pop(name) for name in names), seen)
 
         arrays = load_arrays(self.cached(folders.cache, "mathematics_official", options, build))
-        return arrays, origin(tree, SOURCE.archive.size if SOURCE.archive else None)
+        return arrays, origin(tree, SOURCE.archive is not None and SOURCE.archive.sha256 == files)
 
     def _generated(self, folders: Folders) -> tuple[dict[str, np.ndarray], str]:
         """The arrays of generated questions, and their origin.

@@ -3,9 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, Literal
 
+from attnlab.config.user_path import user_path
 from attnlab.data.examples import Examples
 from attnlab.data.files.fetch import Folders
 from attnlab.data.files.folder_or_archive import DataSource
@@ -35,10 +35,10 @@ class WikitextTask(Task):
 
     def read(self, folders: Folders, kind: Literal["words", "byte_pairs"], count_words: bool = False) -> Tokens:
         """The corpus as tokens."""
-        tokenizer = None if self.tokenizer is None else Path(self.tokenizer).expanduser()
+        tokenizer = None if self.tokenizer is None else user_path("task.tokenizer", self.tokenizer)
         level = Level(kind=kind, size=self.vocabulary_size, tokenizer=tokenizer, count_words=count_words)
         text = find_text(self.corpus, self.source, folders)
-        options = {"text": list(text.identity), "level": level.identity()}
+        options = {"text": text.identity, "level": level.identity()}
         build = partial(write_tokens, text=text, level=level)
         return read_tokens(self.cached(folders.cache, f"{self.corpus}_{kind}", options, build), text, level)
 

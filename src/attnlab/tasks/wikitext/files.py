@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Literal
 
 from attnlab.data.files.fetch import DataError, Folders, OfficialFile, fetch
@@ -53,16 +54,17 @@ class FileText:
 
     origin:   location for messages.
     where:    origin for results, without folders of this machine.
-    identity: part of the cache key; changes when the text may have changed.
+    identity: part of the cache key: the content of the files.
 
     Args:
         tree: contains the files of all three parts.
+        cache: where the hashes of large files are remembered.
     """
 
-    def __init__(self, corpus: Corpus, tree: FileTree) -> None:
+    def __init__(self, corpus: Corpus, tree: FileTree, cache: Path) -> None:
         self.corpus, self.tree, self.origin = corpus, tree, str(tree.path)
         self.where = "plain files" if isinstance(tree, Folder) else tree.path.name
-        self.identity = tree.identity(lambda name: name in corpus.text_files)
+        self.identity = tree.identity(lambda name: name in corpus.text_files, cache)
 
     def lines(self, part: str) -> Iterator[str]:
         """The lines of train, val or test without their ends; can be read repeatedly.
@@ -138,12 +140,12 @@ def find_text(name: str, source: Literal["auto", "files", "hub"], folders: Folde
         return HubText(corpus, folders)
     for tree in corpus.trees(folders):
         if _has_files(corpus, tree):
-            return FileText(corpus, tree)
+            return FileText(corpus, tree, folders.cache)
     if source == "auto":
         return HubText(corpus, folders)
     tree = open_archive(fetch(corpus.archive, folders))
     _has_files(corpus, tree)
-    return FileText(corpus, tree)
+    return FileText(corpus, tree, folders.cache)
 
 
 def _has_files(corpus: Corpus, tree: FileTree) -> bool:
