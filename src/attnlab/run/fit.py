@@ -8,6 +8,7 @@ from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.analysis.attention_metrics import attention_metrics
 from attnlab.config.schema import Config, steps_of
+from attnlab.config.validation.compatibility_rules import warmup_problem
 from attnlab.data.batch_order import BatchOrder, Order
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
@@ -32,6 +33,7 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
 from attnlab.run.provenance import hardware
+from attnlab.run.read_run_files import RunError
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
 
@@ -57,12 +59,19 @@ def train_padding(config: Config, prepared: Prepared[Examples]) -> float | None:
 
 
 def with_steps(config: Config, prepared: Prepared[Examples]) -> Config:
-    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null."""
+    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null.
+
+    Raises:
+        RunError: the warm-up is far longer than so many steps.
+    """
     train = config.train
     if train.max_steps is not None or train.max_epochs is None:
         return config
-    steps = batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate
-    return replace(config, train=replace(train, max_steps=max(steps, 1)))
+    steps = max(batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate, 1)
+    source = f"train.max_epochs={train.max_epochs}, which are {steps} steps"
+    if problem := warmup_problem(config.optim.warmup_steps, steps, source):
+        raise RunError(problem)
+    return replace(config, train=replace(train, max_steps=steps))
 
 
 def fit(run: RunContext) -> None:
@@ -169,6 +178,7 @@ def attnlab_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
             run.identity,
             tuple(run.prepared.subsets["val"].groups) if options.paper_rule else (),
             writes=run.ranks.is_first,
+            say=run.reporter.say,
         )
         chosen.append(validation)
     if options.test_curve_every is not None:

@@ -25,7 +25,7 @@ from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.files.fetch import DataError
 from attnlab.data.files.folder_or_archive import Header, members, reading
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
+from attnlab.learn.metric_units import NOT_FINITE, OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.read_run_files import LARGEST, Missing, Unreadable, read_config, read_result, read_rows, read_status
@@ -97,6 +97,11 @@ class ReportRun:
             return None
         number = self._recorded(metric)
         return None if number is None or problem(metric, number) else scaled(metric, number)
+
+    def overflows(self, metric: str) -> bool:
+        """Whether a finished run has a number that is not finite."""
+        number = self._recorded(metric) if self.state == "finished" else None
+        return number is not None and problem(metric, number) == NOT_FINITE
 
     def examples(self, metric: str) -> int | None:
         """The number of answers that a share is over: test examples, or tokens; None where the result lacks it."""
