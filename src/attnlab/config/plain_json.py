@@ -1,6 +1,6 @@
 """JSON without words that JSON does not have: numbers that are not finite are null, and the record says which they are.
 
-`{"metrics": {"val/loss": null}, "not_finite": {"metrics": {"val/loss": "nan"}}}` is read as `{"metrics": {"val/loss": nan}}`.
+`{"metrics": {"loss": null}, "not_finite": {"metrics": {"loss": "nan"}}}` is read as `{"metrics": {"loss": nan}}`.
 """
 
 import json

@@ -47,7 +47,7 @@ def with_schedule(optimizer: Optimizer, optim: Optim, max_steps: int) -> Optimiz
 
 
 def warmup_notes(optim: Optim, max_steps: int) -> list[str]:
-    """A note where the warm-up is longer than the run (`config.validation.compatibility_rules` refuses far longer ones)."""
+    """A note where the warm-up is longer than the run; far longer ones are refused (`compatibility_rules`)."""
     warmup = optim.warmup_steps or 0
     if warmup <= max_steps:
         return []

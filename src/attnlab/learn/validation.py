@@ -37,8 +37,8 @@ class Validation(StepCallback):
         say: prints a line about a value that is not finite.
 
     Attributes:
-        best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step. Without a
-            finite value the last validation is the best one.
+        best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step;
+            without a finite value the last validation is the best one.
     """
 
     sink: Sink

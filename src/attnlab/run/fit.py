@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.analysis.attention_metrics import attention_metrics
-from attnlab.config.schema import Config, steps_of
+from attnlab.config.schema import Config, piece_tokens, steps_of
 from attnlab.config.validation.compatibility_rules import warmup_problem
-from attnlab.data.batch_order import BatchOrder, Order
+from attnlab.data.batch_order import BatchOrder, Order, StepOrder
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
 from attnlab.kernels.compiled_step import compiler_failed
@@ -54,8 +55,10 @@ def batch_order(config: Config, prepared: Prepared[Examples]) -> BatchOrder:
 
 def train_padding(config: Config, prepared: Prepared[Examples]) -> float | None:
     """Share of padding in the first training batches; None for pictures."""
-    order, examples = batch_order(config, prepared), prepared.subsets["train"]
-    return padding_share(order, examples, max_tokens=config.train.max_tokens, rounded=config.trainer.compile)
+    train, examples = config.train, prepared.subsets["train"]
+    order = StepOrder(batch_order(config, prepared), train.accumulate)
+    limits: dict[str, Any] = {"max_tokens": piece_tokens(train), "parts": train.accumulate}
+    return padding_share(order, examples, **limits, rounded=config.trainer.compile)
 
 
 def with_steps(config: Config, prepared: Prepared[Examples]) -> Config:
@@ -113,9 +116,9 @@ def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequ
     examples, workers = run.prepared.subsets["train"], config.trainer.workers
     if examples.store is not None and workers:
         say(f"note: trainer.workers={workers} is not used: the data is on the device")
-    first = run.step * config.train.accumulate
+    steps = StepOrder(order, config.train.accumulate)
     share, on_gpu = (run.ranks.rank, run.ranks.world), run.device.type == "cuda"
-    loader = train_loader(examples, order, first, workers, on_gpu, config.trainer.compile, share)
+    loader = train_loader(examples, steps, run.step, workers, on_gpu, config.trainer.compile, share)
     # first, so that signals are handled again after Lightning has installed its own handlers
     listen = LambdaCallback(on_train_start=lambda *arguments: run.stop.defer())
     chosen = [listen, RandomState(run.ranks, config.seed), *callbacks]

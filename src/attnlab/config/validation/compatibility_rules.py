@@ -315,5 +315,6 @@ def _paths(view: View) -> Iterator[Problem]:
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
     _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _shares, _directions, _options_fit,
-    _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _warmup, _precision, _lengths, _betas, _paths,
+    _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _warmup, _precision, _lengths, _betas,
+    _paths,
 ]  # fmt: skip

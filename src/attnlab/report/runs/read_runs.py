@@ -2,6 +2,7 @@
 
 import ast
 import glob
+import math
 import os
 import re
 import tarfile
@@ -25,7 +26,7 @@ from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.files.fetch import DataError
 from attnlab.data.files.folder_or_archive import Header, members, reading
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.learn.metric_units import NOT_FINITE, OF_RUNS, as_float, problem, scaled, summary_of
+from attnlab.learn.metric_units import LARGEST_OF, NOT_FINITE, OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.read_run_files import LARGEST, Missing, Unreadable, read_config, read_result, read_rows, read_status
@@ -134,18 +135,37 @@ class ReportRun:
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
             return self.result.get(metric)
-        if summary := summary_of(metric):
-            if self.log_every and self.log_every % self.logged_every:
-                return None
-            function, name = summary
-            values = [value for step, _, value in self.logged((name,)) if not step % (self.log_every or 1)]
-            return relative_sd(values) if function == "relative_sd" else max(values, default=None)
+        if summary_of(metric):
+            return self._summary(metric)
         if metric.startswith("val/") and metric not in self.result.get("metrics", {}):
             selection = self.result.get("selection", {})
             if metric in selection:
                 return selection[metric]
             return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
         return self.result.get("metrics", {}).get(metric)
+
+    def _summary(self, metric: str) -> float | None:
+        """The number of a summary of logged values (`summary_of`)."""
+        if (largest := self.largest_of_all_steps(metric)) is not None:
+            return largest
+        function, name = summary_of(metric) or ("", "")
+        if self.log_every and self.log_every % self.logged_every:
+            return None
+        values = [value for step, _, value in self.logged((name,)) if not step % (self.log_every or 1)]
+        return relative_sd(values) if function == "relative_sd" else max(values, default=None)
+
+    def largest_of_all_steps(self, metric: str) -> float | None:
+        """The number of `max(...)` over all steps; None for other metrics, and where only values of logged steps are
+        known: runs of former versions recorded no others.
+        """
+        function, name = summary_of(metric) or ("", "")
+        if function != "max":
+            return None
+        rows = self.logged((name, f"{name}{LARGEST_OF}"))
+        largest = {step: value for step, other, value in rows if other != name}
+        # a step without a finite value may have none
+        needed = {step for step, other, value in rows if other == name and math.isfinite(value)}
+        return max(largest.values()) if largest and needed <= largest.keys() else None
 
     @property
     def diverged(self) -> bool:
