@@ -91,12 +91,12 @@ class Batch:
         if parts == 1 and is_small:
             return [self]
         extents = self.known_extents()
-        parts = rows_of_pieces(extents, max_tokens, parts)
-        if len(parts) == 1:
+        each = rows_of_pieces(extents, max_tokens, parts)
+        if len(each) == 1:
             return [self]
         # one copy to the device for all pieces
-        [rows] = index_tensors(self.index, np.concatenate(parts))
-        moved = zip(parts, rows.split(list(map(len, parts))), strict=True)
+        [rows] = index_tensors(self.index, np.concatenate(each))
+        moved = zip(each, rows.split(list(map(len, each))), strict=True)
         return [replace(self.select(device_rows), host_extents=extents[part]).trimmed() for part, device_rows in moved]
 
     def trimmed(self) -> Self:

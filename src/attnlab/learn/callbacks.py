@@ -181,11 +181,12 @@ class TrainMetrics(StepCallback):
         for name, value in module.metrics.items():
             if isinstance(value, Tensor):
                 finite, former = value.nan_to_num(-math.inf, -math.inf), self._largest.get(f"{name}{LARGEST_OF}")
-                largest = finite if former is None else torch.maximum(finite, former.to(finite))
-                self._largest[f"{name}{LARGEST_OF}"] = largest
+                newer = finite if former is None else torch.maximum(finite, former.to(finite))
+                self._largest[f"{name}{LARGEST_OF}"] = newer
         if step % self.every == 0 or step == self.max_steps:
-            largest = {name: number for name, value in self._largest.items() if (number := float(value)) > -math.inf}
-            self.sink(step, {name: float(value) for name, value in module.metrics.items()} | largest)
+            largest = {name: float(value) for name, value in self._largest.items()}
+            known = {name: value for name, value in largest.items() if value > -math.inf}
+            self.sink(step, {name: float(value) for name, value in module.metrics.items()} | known)
             self._largest.clear()
 
 
