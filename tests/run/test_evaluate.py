@@ -204,9 +204,9 @@ def test_a_compression_network_is_not_tested_as_a_tagger(tmp_path: Path, capsys:
     sizes = ("task.train_examples=16", "task.val_examples=8", "task.test_examples=8", "debug=smoke", "model=linear")
     raw = config_of(tmp_path, "task=mad", "task.dataset=compression", *sizes)
     assert run_job(raw, quiet=True) == 0
-    assert evaluate_main([f"run={run_folder(raw)}", "task.dataset=memorization"]) == 1
+    assert evaluate_main([f"run={run_folder(raw)}", "task.dataset=selective_copying"]) == 1
     assert "kind compression" in capsys.readouterr().err
-    assert not (run_folder(raw) / "evaluations" / "mad-memorization.json").exists()
+    assert not (run_folder(raw) / "evaluations" / "mad-selective_copying.json").exists()
 
 
 def test_an_unwritable_folder_is_one_sentence(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
