@@ -113,6 +113,7 @@ WRONG = {
         "not listed in the yaml files; set it with ++model.cross.detach_stabilizer=true"
     ],
     "--package task=pcfg --plan": ["--package: needs a value, such as --package optim", "write --cfg job too"],
+    "task=cfq train.max_steps=100": ["optim.warmup_steps=4000 with train.max_steps=100", "at most 200, or null"],
     "train.precision=16-mixed trainer.device=cpu": ["train.precision=16-mixed with trainer.device=cpu: needs a GPU"],
     "--resolve": ["--resolve: only with --cfg"],
     "--cfg": ["--cfg: needs a value, such as --cfg job"],

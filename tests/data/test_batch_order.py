@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.data.batch_order import BatchOrder
+from attnlab.data.batch_order import BatchOrder, StepOrder
 from attnlab.data.files.fetch import DataError
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=3)
@@ -133,3 +133,11 @@ def test_no_batch_is_left_with_a_few_examples() -> None:
     extents = np.full((33, 2), 5)
     order = BatchOrder([np.arange(33)], 40, 0, extents=extents, window=1, tokens=160)
     assert sorted(len(order[k]) for k in range(3)) == [8, 9, 16]
+
+
+def test_the_order_of_steps_takes_successive_batches_across_epochs() -> None:
+    order = BatchOrder([np.arange(10)], 3, 0)
+    steps = StepOrder(order, 2)
+    for step in (0, 1, 5):
+        np.testing.assert_array_equal(steps[step], np.concatenate([order[2 * step], order[2 * step + 1]]))
+    np.testing.assert_array_equal(StepOrder(order, 1)[4], order[4])

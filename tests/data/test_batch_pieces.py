@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from attnlab.config.schema import Config
+from attnlab.config.schema import Config, piece_tokens
 from attnlab.data.batch import Batch, LabelledPairBatch, LanguageBatch, SequenceBatch
 from attnlab.data.examples import LabelledPairs, SequencePairs
 from attnlab.data.ragged_arrays import Ragged
@@ -139,3 +139,42 @@ def test_the_gradient_stays_that_of_the_whole(model: str) -> None:
     torch.testing.assert_close(collected[0][0], collected[1][0], rtol=1e-12, atol=1e-12)
     for name, value in collected[0][1].items():
         torch.testing.assert_close(value, collected[1][1][name], rtol=1e-9, atol=1e-12, msg=name)
+
+
+@settings(max_examples=80, deadline=None)
+@given(lengths=LENGTHS, limit=st.none() | st.integers(1, 120), parts=st.integers(1, 5))
+def test_pieces_have_a_part_of_the_examples(lengths: list[tuple[int, int]], limit: int | None, parts: int) -> None:
+    pieces = pairs(lengths).batch(np.arange(len(lengths))).pieces(limit, parts)
+    assert sorted(torch.cat([piece.index for piece in pieces]).tolist()) == list(range(len(lengths)))
+    assert max(map(len, pieces)) <= -(-len(lengths) // parts)
+    assert limit is None or all(padded(piece) <= limit or len(piece) == 1 for piece in pieces)
+
+
+def test_accumulated_batches_have_the_gradient_of_one_batch() -> None:
+    """Lengths that differ: the mean of two means is not the mean of all tokens. The memory is that of one batch."""
+    network, config = network_of("linear_l2_ortho", "scan"), config_of("linear_l2_ortho")
+    batch = pairs([(2, 3), (9, 2), (4, 7), (5, 5), (3, 2), (8, 9)]).batch(np.arange(6))
+    from support.model_cases import SPECS
+
+    collected, sizes = [], []
+    for batches in (1, 3):
+        module = TrainingModule(
+            replace(config, train=replace(config.train, accumulate=batches)), network, SPECS["scan"]
+        )
+        objective = module.objective
+        module.objective = lambda network, piece, objective=objective: (
+            sizes.append(len(piece)) or objective(network, piece)
+        )
+        loss = module.training_step(batch, 0)
+        numbers = {name: float(value) for name, value in module.metrics.items()}
+        collected.append((loss.detach(), numbers, gradients(loss, network)))
+    assert max(sizes) == 2
+    torch.testing.assert_close(collected[0], collected[1], rtol=1e-9, atol=1e-12)
+
+
+def test_tokens_of_accumulated_batches_are_limited_as_those_of_one() -> None:
+    train = config_of("linear").train
+    assert piece_tokens(train) is None and piece_tokens(replace(train, batch_tokens=500)) is None
+    several = replace(train, accumulate=2, batch_tokens=500)
+    assert piece_tokens(several) == piece_tokens(replace(several, max_tokens=900)) == 500
+    assert piece_tokens(replace(several, max_tokens=90)) == 90

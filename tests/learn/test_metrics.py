@@ -65,7 +65,10 @@ def test_lower_is_better_for_perplexities_alone() -> None:
     assert improves("accuracy", 0.0, None) and improves("val_loss", 9.0, None)
     assert improves("accuracy", 0.6, 0.5) and not improves("accuracy", 0.5, 0.5)
     assert improves("token_perplexity", 3.0, 4.0) and not improves("token_perplexity", 5.0, 4.0)
-    assert not improves("token_perplexity", math.nan, 4.0)
+    for name in ("token_perplexity", "accuracy"):
+        for worst in (math.nan, math.inf, -math.inf):
+            assert not improves(name, worst, 4.0) and improves(name, 4.0, worst)
+            assert improves(name, worst, math.nan) and improves(name, worst, None), "the last of them is kept"
 
 
 def test_lengths_one_by_one_and_in_ranges() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from attnlab.config.schema import Optim
-from attnlab.learn.optimizers import make_optimizer, schedule_of, with_schedule
+from attnlab.learn.optimizers import make_optimizer, schedule_of, warmup_notes, with_schedule
 from attnlab.learn.training_module import TrainingModule
 
 OPTIM = Optim(lr=2.0)
@@ -124,3 +125,34 @@ def _updated(optimizer: torch.optim.Optimizer, weight: nn.Parameter, slopes: tor
 
 def test_a_constant_rate_has_no_schedule() -> None:
     assert schedule_of(OPTIM, 4) is None
+
+
+SHARES = {
+    "constant": [1.0] * 4,
+    "linear": [1.0, 0.75, 0.5, 0.25],
+    "cosine": [1.0, 0.85355, 0.5, 0.14645],
+    "inverse_sqrt": [1.0, 0.5**0.5, (1 / 3) ** 0.5, 0.5],
+    "one_cycle": [0.85355, 0.5, 0.14645, 4e-6],
+    "one_cycle_linear": [0.75, 0.5, 0.25, 4e-6],
+}
+"""rate of each of four steps as a share of the peak, as the schema explains the schedules"""
+
+
+def test_each_schedule_of_the_schema_has_its_own_rate() -> None:
+    named = get_args(get_type_hints(Optim)["schedule"])
+    assert {*named} == {*SHARES}
+    for schedule in named:
+        result = rates(4, schedule=schedule, warmup_steps=0)
+        assert result == pytest.approx([2.0 * share for share in SHARES[schedule]], abs=1e-5), schedule
+
+
+def test_a_schedule_without_a_rate_is_no_constant_one() -> None:
+    for warmup in (0, 3):
+        with pytest.raises(ValueError, match=r"optim\.schedule=exponential"):
+            schedule_of(replace(OPTIM, schedule="exponential", warmup_steps=warmup), 10)
+
+
+def test_a_warmup_somewhat_longer_than_the_run_is_said() -> None:
+    [note] = warmup_notes(replace(OPTIM, warmup_steps=15), 10)
+    assert "optim.warmup_steps=15" in note and "10 steps" in note and "0.62" in note
+    assert not warmup_notes(replace(OPTIM, warmup_steps=10), 10) and not warmup_notes(OPTIM, 10)

@@ -160,3 +160,25 @@ def test_a_group_without_an_example_has_no_best_validation(tmp_path: Path) -> No
     )
     validation.on_step(Mock(spec=pl.Trainer), Mock(spec=TrainingModule), 2)
     assert validation.best == {"": {"value": 0.5, "step": 2}, "unary": {"value": 0.7, "step": 2}}
+
+
+@pytest.mark.parametrize("task", ["scan", "sort_of_clevr"])
+def test_accumulated_batches_are_one_batch(task: str, tmp_path: Path) -> None:
+    """Two batches of 8 are one of 16: loss, orthogonality loss and gradient, also after updates and with an epoch's end
+    between the two."""
+    exact = ("model=linear_l2_ortho", "train.max_steps=4", "train.precision=64-true", "backbone.dropout=0")
+    if task == "sort_of_clevr":
+        # each of its batches has one kind of question, so that two are no batch of 16: they equal smaller pieces
+        exact = (*exact, "train.paper_rule=null", "train.accumulate=2")
+        forms: list[tuple[str, ...]] = [("train.batch_size=8",), ("train.batch_size=8", "train.max_tokens=3")]
+    else:
+        forms = [("train.batch_size=16",), ("train.batch_size=8", "train.accumulate=2")]
+    found = []
+    for form in forms:
+        chosen = {word.partition("=")[0]: word for word in (*SMALL[task], *exact, *form)}
+        raw = config_of(tmp_path, *chosen.values())
+        assert run_job(raw, quiet=True) == 0
+        rows = MetricsFile(run_folder(raw) / "metrics.csv").rows()
+        found.append({(step, name): value for step, name, value in rows if name.startswith("train/")})
+    assert {name for _, name in found[0]} >= {"train/loss", "train/ortho", "train/gradient_norm"}
+    assert found[0] == pytest.approx(found[1], rel=1e-9)

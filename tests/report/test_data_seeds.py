@@ -1,6 +1,8 @@
 """Reports over several data seeds, and choices among values by validation."""
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD, a_run
 
 from attnlab.config.job_config import compose_config
+from attnlab.config.plain_json import json_text
 from attnlab.config.problem import ConfigError
 from attnlab.config.report_block import Hypothesis, Report
 from attnlab.report.analysis_record import ReportSeed
@@ -16,7 +19,7 @@ from attnlab.report.build_table import make_table
 from attnlab.report.cli import report_main
 from attnlab.report.hypothesis_answers import answers
 from attnlab.report.page.cli import page_main
-from attnlab.report.report_notes import notes
+from attnlab.report.report_notes import notes, problems
 from attnlab.report.runs.read_runs import DIVERGED
 from attnlab.report.runs.select_runs import plain_report, select_glob
 from attnlab.report.statistics.data_seeds import paired_on_data
@@ -152,6 +155,23 @@ def test_a_value_with_diverged_runs_is_not_chosen_by_the_numbers_shown(
             a_run(tmp_path / f"lr0.1/seed{seed}", lost, state="failed", status={"reason": f"{DIVERGED} at step 3"})
     table, text = chosen(tmp_path, best_over=["optim.lr"])
     assert table.cells["linear"]["ood"].mean == pytest.approx(80.0) and "too good: linear, ood: optim.lr=0.2" in text
+
+
+@pytest.mark.parametrize("write", [json.dumps, json_text])
+def test_a_value_with_a_number_that_is_not_finite_is_worst(
+    write: Callable[[Any], str], tmp_path: Path, configs: dict[str, dict[str, Any]]
+) -> None:
+    """In files with a bare NaN, as attnlab 0.3.0 wrote them, and in those that name it."""
+    for seed, val in enumerate((0.9, math.nan)):
+        by_rate(tmp_path, configs["linear"], {0.1: (0.2, val), 0.2: (0.8, 0.7)}, seed)
+    for file in tmp_path.rglob("result.json"):
+        file.write_text(write(json.loads(file.read_text())))
+    table, text = chosen(tmp_path, best_over=["optim.lr"], chosen_by="val/sequence_accuracy")
+    assert table.cells["linear"]["ood"].mean == pytest.approx(80.0)
+    assert "optim.lr=0.2" in text and "1 with a number that is not finite" in text
+    of_validation = Report(title="t", rows=["optim.lr"], columns={"val": "val/sequence_accuracy"})
+    [wrong] = [line for line in problems(table_of(tmp_path, of_validation)) if "0.1" in line]
+    assert "seed 1" in wrong and "nan, not finite" in wrong
 
 
 def test_one_value_is_not_chosen(tmp_path: Path, configs: dict[str, dict[str, Any]]) -> None:

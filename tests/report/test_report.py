@@ -7,6 +7,7 @@ import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -279,6 +280,28 @@ def test_logged_values_are_summarised_over_the_steps_that_all_runs_have_logged(
     report = Report(title="t", columns={"largest": "max(train/gradient_norm)"})
     cell = table_of(tmp_path / "runs", report).cells["linear"]["largest"]
     assert cell.values == {0: 1.0, 1: 1.0} and cell.best is cell.worst is None, "neither of two norms is better"
+
+
+def test_a_maximum_is_over_all_steps_where_a_run_has_them(
+    made: Make, tmp_path: Path, configs: dict[str, dict[str, Any]]
+) -> None:
+    """A run that logged its peak between two rows; one of a former version beside it; one that changed in between."""
+    whole = ["10,train/gradient_norm,1.0", "10,train/gradient_norm_max,9.0", "15,train/gradient_norm,2.0"]
+    kinds = {"linear": [*whole, "15,train/gradient_norm_max,3.0"], "linear_l2": whole}
+    for model, lines in kinds.items():
+        for seed in range(2):
+            train = configs[model]["train"] | {"log_every": 10}
+            folder = made(model, seed, config={"train": train})
+            (folder / "metrics.csv").write_text("\n".join(["step,name,value", *lines]) + "\n")
+    report = Report(title="t", columns={"largest": "max(train/gradient_norm)"})
+    table = table_of(tmp_path / "runs", report)
+    assert table.cells["linear"]["largest"].values == {0: 9.0, 1: 9.0}
+    assert table.cells["linear_l2"]["largest"].values == {0: 1.0, 1: 1.0}, "of steps that both logged"
+    [note] = [line for line in notes(table) if "over logged steps only" in line]
+    assert note.startswith("in largest") and note.endswith(": linear_l2")
+    shutil.rmtree(tmp_path / "runs" / "scan" / "linear")
+    table = table_of(tmp_path / "runs", report)
+    assert not any("over logged steps only" in line for line in notes(table)), "all are"
 
 
 def test_published_values_stand_beside_ours(made: Make, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environ
 
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
+from attnlab.config.targets import KINDS, names_in
 from attnlab.data.files import fetch
+from attnlab.data.task_spec import TaskSpec
 from attnlab.launch import evaluate_cli
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.report.cli import report_main
@@ -184,6 +188,25 @@ def test_tokens_of_one_number_but_another_meaning_are_refused() -> None:
     evaluate_run._require_same_tokens(WordProblem("A5"), WordProblem("A5"))
     with pytest.raises(RunError, match="trained with the token 0, in place of which this data has 01234"):
         evaluate_run._require_same_tokens(WordProblem("A5"), WordProblem("Z60"))
+
+
+@pytest.mark.parametrize("kinds", [*permutations(names_in(KINDS), 2)])
+def test_another_kind_of_task_is_refused(kinds: tuple[str, str]) -> None:
+    """Whether the weights of one fit the network of the other: those of compression fit the one of tagging."""
+    trained, tested = (TaskSpec(kind=kind, modality="tokens") for kind in kinds)
+    with pytest.raises(RunError, match=rf"kind {kinds[0]}\b.*kind {kinds[1]}\b"):
+        evaluate_run._require_same_outputs(tested, trained)
+    with pytest.raises(RunError, match=r"task\.causal=true"):
+        evaluate_run._require_same_outputs(replace(trained, causal=True), trained)
+
+
+def test_a_compression_network_is_not_tested_as_a_tagger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("task.train_examples=16", "task.val_examples=8", "task.test_examples=8", "debug=smoke", "model=linear")
+    raw = config_of(tmp_path, "task=mad", "task.dataset=compression", *sizes)
+    assert run_job(raw, quiet=True) == 0
+    assert evaluate_main([f"run={run_folder(raw)}", "task.dataset=selective_copying"]) == 1
+    assert "kind compression" in capsys.readouterr().err
+    assert not (run_folder(raw) / "evaluations" / "mad-selective_copying.json").exists()
 
 
 def test_an_unwritable_folder_is_one_sentence(scan_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.small_runs import ROOT, SMALL_SCAN, config_of, environment, run_job, settings, two_finished_runs
+from support.small_runs import (
+    ROOT,
+    SMALL_CLEVR,
+    SMALL_SCAN,
+    config_of,
+    environment,
+    run_job,
+    settings,
+    two_finished_runs,
+)
 
 from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import run_folder
@@ -157,3 +166,14 @@ def test_what_a_gpu_refuses_is_a_sentence(error: str, said: str, capsys: pytest.
     assert exit_code(RuntimeError(error), "runs/seed0") == 1
     shown = capsys.readouterr().err
     assert said in shown and "Traceback" not in shown
+
+
+def test_a_warmup_far_beyond_the_steps_of_the_epochs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """12 images of 3 * 10 questions in batches of 16: 21 steps a pass, as batches have one kind of question each."""
+    steps = ("train.max_steps=null", "train.max_epochs=1", "model=linear")
+    raw = config_of(tmp_path, *SMALL_CLEVR, *steps, "optim.warmup_steps=43")
+    assert run_job(raw, quiet=True) == 1
+    printed = capsys.readouterr().err
+    assert "optim.warmup_steps=43 with train.max_epochs=1, which are 21 steps" in printed and "at most 42" in printed

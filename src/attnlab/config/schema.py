@@ -133,7 +133,8 @@ class Train:
     max_tokens: Count | None = None
     """most padded tokens of a forward pass: a larger batch is split, with the same gradient; null = no limit"""
     accumulate: Annotated[int, "[1, inf) up to 1e5"] = 1
-    """number of batches whose gradients are averaged for one optimiser step"""
+    """batches that make one step: exactly as one batch of so many times batch_size examples, in at least as many
+    pieces as with max_tokens"""
     log_every: Count = 50
     """steps between two rows of training metrics"""
     checkpoint_every: Count = 1000
@@ -160,6 +161,12 @@ def steps_of(train: Train) -> int:
     if train.max_steps is None:
         raise ValueError("train.max_steps=null: the steps of train.max_epochs are not computed yet")
     return train.max_steps
+
+
+def piece_tokens(train: Train) -> int | None:
+    """Most padded tokens of a forward pass; of accumulated batches it takes no more than one batch may have."""
+    limits = [train.max_tokens, train.batch_tokens if train.accumulate > 1 else None]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass(kw_only=True)

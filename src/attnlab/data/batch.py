@@ -81,20 +81,22 @@ class Batch:
         """Padded length of each sequence; known without waiting for the device."""
         return tuple(getattr(self, names[0]).shape[1] for names in self.sequences.values())
 
-    def pieces(self, max_tokens: int | None) -> list[Self]:
+    def pieces(self, max_tokens: int | None, parts: int = 1) -> list[Self]:
         """The batch, or pieces of at most `max_tokens` padded tokens each (a longer example is a piece by itself).
 
+        A piece has at most a `parts`-th of the examples.
         Examples of similar size share a piece, so that padding is small.
         """
-        if max_tokens is None or (self.sequences and len(self) * sum(self.widths) <= max_tokens):
+        is_small = max_tokens is None or (self.sequences and len(self) * sum(self.widths) <= max_tokens)
+        if parts == 1 and is_small:
             return [self]
         extents = self.known_extents()
-        parts = rows_of_pieces(extents, max_tokens)
-        if len(parts) == 1:
+        each = rows_of_pieces(extents, max_tokens, parts)
+        if len(each) == 1:
             return [self]
         # one copy to the device for all pieces
-        [rows] = index_tensors(self.index, np.concatenate(parts))
-        moved = zip(parts, rows.split(list(map(len, parts))), strict=True)
+        [rows] = index_tensors(self.index, np.concatenate(each))
+        moved = zip(each, rows.split(list(map(len, each))), strict=True)
         return [replace(self.select(device_rows), host_extents=extents[part]).trimmed() for part, device_rows in moved]
 
     def trimmed(self) -> Self:

@@ -167,3 +167,14 @@ class BatchOrder:
     def _padded(self, numbers: np.ndarray) -> np.ndarray:
         """Padded tokens [n] of batches of the first 1, 2, ..., n examples."""
         return np.maximum.accumulate(self._lengths[numbers]).sum(1) * np.arange(1, len(numbers) + 1)
+
+
+class StepOrder:
+    """Example numbers of every optimiser step: those of `batches` successive batches of an order."""
+
+    def __init__(self, order: Order, batches: int) -> None:
+        self.order, self.batches = order, batches
+
+    def __getitem__(self, step: int) -> np.ndarray:
+        first = step * self.batches
+        return np.concatenate([self.order[number] for number in range(first, first + self.batches)])

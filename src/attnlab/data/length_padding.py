@@ -4,7 +4,7 @@ import numpy as np
 
 from attnlab.data.batch import Batch
 from attnlab.data.batch_cutting import cuts
-from attnlab.data.batch_order import BatchOrder
+from attnlab.data.batch_order import Order
 from attnlab.data.examples import Examples
 
 STEPS = 4
@@ -40,17 +40,18 @@ class LengthBuckets:
 
 
 def padding_share(
-    order: BatchOrder,
+    order: Order,
     examples: Examples,
     batches: int = MEASURED,
     *,
     max_tokens: int | None = None,
+    parts: int = 1,
     rounded: bool = False,
 ) -> float | None:
     """Share of padded positions in the first batches, over inputs and outputs, from lengths alone; None without them.
 
     Args:
-        max_tokens: size of the pieces of a batch (`Batch.pieces`), each padded by itself; None: whole batches.
+        max_tokens, parts: size of the pieces of a batch (`Batch.pieces`), each padded by itself.
         rounded: whether whole batches are padded by `LengthBuckets`.
     """
     extents = examples.extents()
@@ -64,9 +65,9 @@ def padding_share(
         if rounded:
             width = np.array(buckets.sizes(tuple(width.tolist())))
         pieces = [(0, len(sizes))]
-        if max_tokens is not None and len(sizes) * width.sum() > max_tokens:
+        if parts > 1 or (max_tokens is not None and len(sizes) * width.sum() > max_tokens):
             sizes = sizes[sizes.sum(1).argsort(kind="stable")]
-            pieces = cuts(sizes.tolist(), max_tokens)
+            pieces = cuts(sizes.tolist(), max_tokens, parts)
         for start, end in pieces:
             longest = width if end - start == len(sizes) else sizes[start:end].max(0)
             padded += (end - start) * int(longest.sum())

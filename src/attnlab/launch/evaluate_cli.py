@@ -1,7 +1,6 @@
 """`python evaluate.py run=<folder> ...`: a trained run on any split, cutoff or length of its task, without training."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from attnlab.config.command_line.option_parser import options_help, read_options
 from attnlab.config.command_line.words import with_data_set_names
 from attnlab.config.job_config import JobConfig, apply_values
 from attnlab.config.message_text import short_path
+from attnlab.config.plain_json import json_text
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import label_options
 from attnlab.learn.metric_units import headlines, length_lines, shortcut_lines, text, whole
@@ -48,7 +48,7 @@ def evaluate_main(argv: Sequence[str]) -> int:
     _show(report["metrics"])
     lines = length_lines(report["metrics"]) + shortcut_lines(report["shortcuts"], headlines(report["metrics"]))
     print("".join(f"{line}\n" for line in lines), end="")
-    write_text(file, json.dumps(report, indent=2) + "\n", ELSEWHERE)
+    write_text(file, json_text(report, indent=2) + "\n", ELSEWHERE)
     print(f"written to {short_path(file)}")
     return 0
 

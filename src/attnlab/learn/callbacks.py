@@ -4,6 +4,7 @@
 records up to its step, and a resumed run repeats the later ones.
 """
 
+import math
 import random
 import time
 from abc import ABC, abstractmethod
@@ -17,11 +18,11 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning import Callback
-from torch import nn
+from torch import Tensor, nn
 
 from attnlab.attention.base import Attention
 from attnlab.learn.devices.process_group import ALONE, Ranks
-from attnlab.learn.metric_units import text
+from attnlab.learn.metric_units import LARGEST_OF, text
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import Stopped
 from attnlab.learn.training_module import TrainingModule
@@ -36,18 +37,11 @@ Sink = Callable[[int, Metrics], None]
 
 
 class StepCallback(Callback, ABC):
-    """Base class of callbacks that act after each optimiser step, not after each accumulated batch."""
-
-    _last_step: int | None = None
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._last_step = trainer.global_step
+    """Base class of callbacks that act after each optimiser step, which takes one batch of the loader."""
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
-        if trainer.global_step != self._last_step:
-            self._last_step = trainer.global_step
-            # Lightning does not know which module a callback is for
-            self.on_step(trainer, cast(TrainingModule, pl_module), trainer.global_step)
+        # Lightning does not know which module a callback is for
+        self.on_step(trainer, cast(TrainingModule, pl_module), trainer.global_step)
 
     @abstractmethod
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
@@ -158,21 +152,42 @@ class Redraw(Callback):
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
         step = trainer.global_step
-        # Once a step, not for each accumulated batch; a resumed run makes up for a redraw that was due.
+        # A resumed run makes up for a redraw that was due.
         if step != self._done:
             self._done = step
             redraw(self.network, self.seed, step)
 
 
 class TrainMetrics(StepCallback):
-    """Logs the module's metrics every `every` steps and at the last step."""
+    """Logs the module's metrics every `every` steps and at the last step, and with them the largest value of each loss
+    and norm over all steps since the row before (`train/gradient_norm_max`).
+
+    The largest values stay on the device from row to row, so that no step waits for them, and are kept in checkpoints.
+    A value that is not finite is left out: of such a step float16 makes no update, and other formats end the run.
+    """
 
     def __init__(self, sink: Sink, every: int, max_steps: int) -> None:
         self.sink, self.every, self.max_steps = sink, every, max_steps
+        self._largest: dict[str, Tensor] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"largest": {name: float(value) for name, value in self._largest.items()}}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        # in double precision, in which a number of any format is the same
+        self._largest = {n: torch.tensor(v, dtype=torch.float64) for n, v in state_dict["largest"].items()}
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
+        for name, value in module.metrics.items():
+            if isinstance(value, Tensor):
+                finite, former = value.nan_to_num(-math.inf, -math.inf), self._largest.get(f"{name}{LARGEST_OF}")
+                newer = finite if former is None else torch.maximum(finite, former.to(finite))
+                self._largest[f"{name}{LARGEST_OF}"] = newer
         if step % self.every == 0 or step == self.max_steps:
-            self.sink(step, {name: float(value) for name, value in module.metrics.items()})
+            largest = {name: float(value) for name, value in self._largest.items()}
+            known = {name: value for name, value in largest.items() if value > -math.inf}
+            self.sink(step, {name: float(value) for name, value in module.metrics.items()} | known)
+            self._largest.clear()
 
 
 class TrainProgress(StepCallback):
@@ -186,7 +201,6 @@ class TrainProgress(StepCallback):
         self.shown = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        super().on_train_start(trainer, pl_module)
         self.reporter.start("training", self.max_steps, trainer.global_step)
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:
@@ -290,7 +304,6 @@ class Clock(StepCallback):
         return time.monotonic() - self.evaluations
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        super().on_train_start(trainer, pl_module)
         self.started, self.first, self._last = time.monotonic(), trainer.global_step, None
 
     def on_step(self, trainer: pl.Trainer, module: TrainingModule, step: int) -> None:

@@ -66,7 +66,6 @@ def make_trainer(
             precision=config.train.precision,
             max_steps=steps_of(config.train),
             max_epochs=-1,
-            accumulate_grad_batches=config.train.accumulate,
             callbacks=list(callbacks),
             logger=False,
             enable_checkpointing=False,

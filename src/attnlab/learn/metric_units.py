@@ -60,6 +60,9 @@ class Unit:
         return self.factor * (self.least if self.lower_is_better else self.most)
 
 
+LARGEST_OF = "_max"
+"""end of the name of a metric's largest value over all steps since the row before"""
+
 _TABLE = table_beside(__file__)
 _KINDS = {kind: Unit(**fields) for kind, fields in _TABLE["kinds"].items()}
 SHARE, RATIO = _KINDS["share"], _KINDS["ratio"]

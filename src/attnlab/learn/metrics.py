@@ -1,5 +1,6 @@
 """Metrics from the scores of evaluated examples, and of a task's shortcuts: over all, over groups, over lengths."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -102,9 +103,14 @@ def _computed(records: Records, name: str, function: Metric) -> float:
 
 
 def improves(name: str, value: float, best: float | None) -> bool:
-    """Whether a value is better than the best so far; ties keep the earlier value."""
-    if best is None:
+    """Whether a value is better than the best so far; ties keep the earlier value.
+
+    A value that is not finite is worse than any that is; among such values the last one is kept.
+    """
+    if best is None or not math.isfinite(best):
         return True
+    if not math.isfinite(value):
+        return False
     return value < best if lower_is_better(name) else value > best
 
 

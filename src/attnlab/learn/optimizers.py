@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from attnlab.config.message_text import listed
 from attnlab.config.schema import Optim
 
 
@@ -45,35 +46,43 @@ def with_schedule(optimizer: Optimizer, optim: Optim, max_steps: int) -> Optimiz
     return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
 
+def warmup_notes(optim: Optim, max_steps: int) -> list[str]:
+    """A note where the warm-up is longer than the run; far longer ones are refused (`compatibility_rules`)."""
+    warmup = optim.warmup_steps or 0
+    if warmup <= max_steps:
+        return []
+    reached = f"the rate rises to the end, to {max_steps / (warmup + 1):.2g} of optim.lr={optim.lr:g}"
+    return [f"note: optim.warmup_steps={warmup:,} are more than the {max_steps:,} steps: {reached}"]
+
+
 def schedule_of(optim: Optim, max_steps: int) -> Callable[[int], float] | None:
     """Learning rate by step, counted from 0, as a share of the peak; None for a constant rate without warm-up.
 
     The length comes from the configuration: Lightning's estimate would reset the data loader's position on resume.
+
+    Raises:
+        ValueError: a schedule without a rate.
     """
-    one_cycle = optim.schedule.startswith("one_cycle")
-    share = (0.3 if one_cycle else 0.0) if optim.warmup_share is None else optim.warmup_share
+    one_cycle, decay = _ONE_CYCLE.get(optim.schedule), _DECAYS.get(optim.schedule)
+    share = (0.0 if one_cycle is None else 0.3) if optim.warmup_share is None else optim.warmup_share
     warmup = share * max_steps if optim.warmup_steps is None else float(optim.warmup_steps)
+    if one_cycle is not None:
+        return lambda step: _one_cycle(one_cycle, warmup, step, max_steps)
+    if decay is None:
+        raise ValueError(f"optim.schedule={optim.schedule}: no rate; expected one of {listed((*_ONE_CYCLE, *_DECAYS))}")
     if optim.schedule == "constant" and warmup < 1:
         return None
-    if one_cycle:
-        anneal = _line if optim.schedule == "one_cycle_linear" else _cosine
-        return lambda step: _one_cycle(anneal, warmup, step, max_steps)
-    return lambda step: _rate(optim.schedule, round(warmup), step, max_steps)
+    return lambda step: _rate(decay, round(warmup), step, max_steps)
 
 
-def _rate(schedule: str, warmup: int, step: int, max_steps: int) -> float:
+def _rate(decay: Callable[[int, int, int], float], warmup: int, step: int, max_steps: int) -> float:
     """Learning rate of a step, counted from 0, as a share of the peak, which step number `warmup` has."""
-    if step < warmup:
-        return (step + 1) / (warmup + 1)
-    done = min((step - warmup) / max(max_steps - warmup, 1), 1.0)
-    match schedule:
-        case "linear":
-            return _line(1.0, 0.0, done)
-        case "cosine":
-            return _cosine(1.0, 0.0, done)
-        case "inverse_sqrt":
-            return math.sqrt((warmup + 1) / (step + 1))
-    return 1.0
+    return (step + 1) / (warmup + 1) if step < warmup else decay(warmup, step, max_steps)
+
+
+def _done(warmup: int, step: int, max_steps: int) -> float:
+    """Share of the steps after the warm-up that are done."""
+    return min((step - warmup) / max(max_steps - warmup, 1), 1.0)
 
 
 def _one_cycle(anneal: Callable[[float, float, float], float], warmup: float, step: int, max_steps: int) -> float:
@@ -92,3 +101,14 @@ def _line(start: float, end: float, done: float) -> float:
 
 def _cosine(start: float, end: float, done: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
+
+
+_ONE_CYCLE = {"one_cycle": _cosine, "one_cycle_linear": _line}
+"""how these schedules go from one rate to the next"""
+_DECAYS: dict[str, Callable[[int, int, int], float]] = {
+    "constant": lambda warmup, step, max_steps: 1.0,
+    "linear": lambda *place: _line(1.0, 0.0, _done(*place)),
+    "cosine": lambda *place: _cosine(1.0, 0.0, _done(*place)),
+    "inverse_sqrt": lambda warmup, step, max_steps: math.sqrt((warmup + 1) / (step + 1)),
+}
+"""rate after the warm-up, as a share of the peak: (warm-up, step, max_steps) -> share"""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attnlab.config.problem import UserError
-from attnlab.config.schema import Config, steps_of
+from attnlab.config.schema import Config, piece_tokens, steps_of
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.kernels.compiled_step import KeptGradients, compiled
@@ -102,15 +102,14 @@ class TrainingModule(pl.LightningModule):
         self._kept_gradients = KeptGradients(self.weights) if compiles and device.type == "cuda" else None
         self.loss_monitor = LossMonitor(late=device.type == "cuda")
         self.metrics: dict[str, Tensor | float] = {}
-        self._losses: list[Tensor] = []
         self._unchecked = True
 
     def losses_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss and penalty of a batch; a batch of more than `train.max_tokens` is computed in pieces.
+        """Loss and penalty of a batch; in pieces beyond `train.max_tokens`, or as `train.accumulate` says.
 
         Pieces are never compiled: each has another length.
         """
-        pieces = batch.pieces(self.config.train.max_tokens)
+        pieces = batch.pieces(piece_tokens(self.config.train), self.config.train.accumulate)
         if len(pieces) == 1:
             return self._whole(self.network, batch)
         return over_pieces(partial(self.objective, self.network), pieces, [piece.counts.sum() for piece in pieces])
@@ -122,10 +121,7 @@ class TrainingModule(pl.LightningModule):
         if self.ranks.world > 1:
             loss, penalty, whole_loss, whole_penalty = shares_of_ranks(self.ranks, batch, loss, penalty)
         self._batch = batch
-        if len(self._losses) == self.config.train.accumulate:
-            self._losses.clear()
-        self._losses.append(whole_loss)
-        self.metrics["train/loss"] = torch.stack(self._losses).mean(0)
+        self.metrics["train/loss"] = whole_loss
         weight = self.config.model.ortho.weight
         if weight > 0:
             self.metrics["train/ortho"] = whole_penalty

@@ -1,5 +1,6 @@
 """Validation during training, and the weights of the best validation."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,9 +34,11 @@ class Validation(StepCallback):
         stamp: further entries of each file: the run's identity and its code.
         groups: groups with a best validation each, by `<group>/<metric>` (published rule of sort-of-CLEVR).
         writes: whether this process writes weights: of several, which find the same metrics, rank 0.
+        say: prints a line about a value that is not finite.
 
     Attributes:
-        best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step.
+        best: best value and its step for each rule: "" for all examples, else a group; ties keep the earlier step;
+            without a finite value the last validation is the best one.
     """
 
     sink: Sink
@@ -47,6 +50,7 @@ class Validation(StepCallback):
     stamp: dict[str, Any]
     groups: tuple[str, ...] = ()
     writes: bool = True
+    say: Callable[[str], None] = lambda text: None
     best: dict[str, Best] = field(default_factory=dict, init=False)
 
     def state_dict(self) -> dict[str, Any]:
@@ -67,6 +71,8 @@ class Validation(StepCallback):
                 # no example of the group is among a few batches (train.eval_batches)
                 continue
             value = metrics[name]
+            if not math.isfinite(value):
+                self.say(f"note: val/{name} is {value} at step {step:,}: it counts as worst")
             former = self.best.get(rule)
             if improves(self.metric, value, None if former is None else former["value"]):
                 self.best[rule] = {"value": value, "step": step}

@@ -224,7 +224,10 @@ def _choice(
             raise TableError(f"report.chosen_by={metric}: no finished run has it ({done[0].lacking(metric)})")
         return None
     # where runs diverge at every value, all of them are compared
-    sound = {name: known for name, known in having.items() if not any(run.diverged for run in groups[name])} or having
+    whole = {name: known for name, known in having.items() if not any(run.diverged for run in groups[name])} or having
+    # so too where a number is not finite, which is worse than any other
+    sound = {name: known for name, known in whole.items() if not any(run.overflows(metric) for run in groups[name])}
+    sound = sound or whole
     common = set.intersection(*(set(known) for known in sound.values()))
     if not common and not is_tested:
         raise TableError(f"report.chosen_by={metric}: no seed has it at all values ({listed(sound, 8)})")
@@ -233,8 +236,10 @@ def _choice(
     among = [f"among {len(groups)} values"]
     if lacking := len(groups) - len(having):
         among.append(f"{lacking} without a number")
-    if diverged := len(having) - len(sound):
+    if diverged := len(having) - len(whole):
         among.append(f"{diverged} with a run that diverged")
+    if overflowed := len(whole) - len(sound):
+        among.append(f"{overflowed} with a number that is not finite")
     if any(set(known) != common for known in sound.values()):
         among.append(f"over the {counted(len(common), 'seed')} that all of them have")
     shown = f"{number(top, unit.name)} {unit.sign}".rstrip()

@@ -8,6 +8,7 @@ from typing import Any, cast
 from attnlab.config.message_text import counted, listed
 from attnlab.config.run_identity import task_and_split
 from attnlab.config.validation.report_names import setting
+from attnlab.learn.metric_units import summary_of
 from attnlab.report.build_table import choice_sentences
 from attnlab.report.code_notes import code_notes, known_hashes
 from attnlab.report.declared_seeds import left_out
@@ -79,6 +80,7 @@ def notes(table: Table) -> list[str]:
     rules = _distinct(run.result.get("selection", {}).get("rule") for run in runs)
     lines += [f"tested weights: {', '.join(rules)}"] if rules else []
     lines += choice_sentences(table)
+    lines += _logged_maxima(table)
     lines += warnings(table.each(), table.by_folder)
     success = table.report.success
     mixed = mixed_seeds(table, success.column, table.cells) if success else ""
@@ -88,6 +90,22 @@ def notes(table: Table) -> list[str]:
     lines += [f"left out of metrics.csv: {listed(torn)}"] if torn else []
     if table.published is not None and (trials := table.published.trials):
         lines.append(f"published values are means over {trials} trials ({table.published.paper})")
+    return lines
+
+
+def _logged_maxima(table: Table) -> list[str]:
+    """Sentences on columns where maxima over all steps stand beside maxima over logged steps, which may miss a peak."""
+    lines = []
+    for column in table.columns:
+        if (summary_of(column.metric) or ("",))[0] != "max" or column.of:
+            continue
+        cells = [of_row[column.name] for of_row in table.cells.values() if column.name in of_row]
+        known = [(cell.row, seed) for cell in cells for seed in cell.seeds if seed.value is not None]
+        runs = [(row, table.by_folder[str(seed.folder)]) for row, seed in known]
+        logged = [row for row, run in runs if run.largest_of_all_steps(column.metric) is None]
+        if 0 < len(logged) < len(runs):
+            rows = listed(dict.fromkeys(logged), 8, separator="; ")
+            lines.append(f"in {column.name}, over logged steps only, as runs of former versions have it: {rows}")
     return lines
 
 

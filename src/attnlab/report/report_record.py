@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from attnlab.config.message_text import listed, show
+from attnlab.config.plain_json import json_text, restored
 from attnlab.config.validation.type_check import Integral, Real, Record, build, record_problem
 from attnlab.data.files.regular_file import LARGEST, read_regular
 from attnlab.report.analysis_record import (
@@ -197,7 +198,7 @@ def read_report(file: Path) -> ReportFile:
         ReportError: it is missing, cut short, or no report.
     """
     try:
-        content = json.loads(read_regular(file, LARGEST))
+        content = restored(json.loads(read_regular(file, LARGEST)))
         # a lone surrogate, such as \\ud800, cannot be encoded
         json.dumps(content, ensure_ascii=False).encode()
     except OSError as error:
@@ -224,4 +225,4 @@ def report_text(report: ReportFile) -> str:
         values = {part.name: getattr(record, part.name) for part in fields(record) if part.metadata != LIVE}
         return values | {"column": record.column.name} if isinstance(record, Cell) else values
 
-    return json.dumps(report, default=content, indent=1) + "\n"
+    return json_text(report, default=content, indent=1) + "\n"

@@ -129,7 +129,13 @@ def _evaluate_subsets(
 
 
 def _require_same_outputs(tested: TaskSpec, trained: TaskSpec) -> None:
-    """Refuses data with other numbers of tokens or classes than in training, and end tokens that were not trained."""
+    """Refuses another kind of task than in training, other numbers of tokens or classes, and end tokens that were not
+    trained. The weights of one kind often fit the network of another: which ones do is not asked.
+    """
+    if tested.kind != trained.kind:
+        raise RunError(f"the run was trained on a task of kind {trained.kind} and this one is of kind {tested.kind}")
+    if tested.causal != trained.causal:
+        raise RunError(f"task.causal={str(tested.causal).lower()}: the run was trained otherwise; leave the key out")
     if tested.end_token != trained.end_token:
         other = "sequence_accuracy_oracle_end is its accuracy at given lengths"
         why = f"with end tokens, and {other}" if trained.end_token else "without end tokens, and can choose none"

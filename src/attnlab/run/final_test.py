@@ -1,5 +1,6 @@
 """Final test of a run after training, with the weights that its selection rule names, and its result."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,9 @@ def final_test(evaluator: Evaluator, folder: Path, saved: Mapping[str, Any]) -> 
     if evaluator.train.selection == "best_validation":
         load(from_first(lambda: best_weights(folder, best[""]["step"])))
         selected = {"rule": "best_validation", "step": best[""]["step"], f"val/{evaluator.metric}": best[""]["value"]}
+        if not math.isfinite(best[""]["value"]):
+            last = f"the weights of the last one, step {best['']['step']:,}, are tested"
+            evaluator.reporter.say(f"note: no validation had a finite val/{evaluator.metric}: {last}")
     else:
         load(from_first(lambda: network_weights(saved)))
         selected = {"rule": "last_step", "step": step}

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.analysis.attention_metrics import attention_metrics
-from attnlab.config.schema import Config, steps_of
-from attnlab.data.batch_order import BatchOrder, Order
+from attnlab.config.schema import Config, piece_tokens, steps_of
+from attnlab.config.validation.compatibility_rules import warmup_problem
+from attnlab.data.batch_order import BatchOrder, Order, StepOrder
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
 from attnlab.kernels.compiled_step import compiler_failed
@@ -32,6 +34,7 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
 from attnlab.run.provenance import hardware
+from attnlab.run.read_run_files import RunError
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
 
@@ -52,17 +55,26 @@ def batch_order(config: Config, prepared: Prepared[Examples]) -> BatchOrder:
 
 def train_padding(config: Config, prepared: Prepared[Examples]) -> float | None:
     """Share of padding in the first training batches; None for pictures."""
-    order, examples = batch_order(config, prepared), prepared.subsets["train"]
-    return padding_share(order, examples, max_tokens=config.train.max_tokens, rounded=config.trainer.compile)
+    train, examples = config.train, prepared.subsets["train"]
+    order = StepOrder(batch_order(config, prepared), train.accumulate)
+    limits: dict[str, Any] = {"max_tokens": piece_tokens(train), "parts": train.accumulate}
+    return padding_share(order, examples, **limits, rounded=config.trainer.compile)
 
 
 def with_steps(config: Config, prepared: Prepared[Examples]) -> Config:
-    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null."""
+    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null.
+
+    Raises:
+        RunError: the warm-up is far longer than so many steps.
+    """
     train = config.train
     if train.max_steps is not None or train.max_epochs is None:
         return config
-    steps = batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate
-    return replace(config, train=replace(train, max_steps=max(steps, 1)))
+    steps = max(batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate, 1)
+    source = f"train.max_epochs={train.max_epochs}, which are {steps} steps"
+    if problem := warmup_problem(config.optim.warmup_steps, steps, source):
+        raise RunError(problem)
+    return replace(config, train=replace(train, max_steps=steps))
 
 
 def fit(run: RunContext) -> None:
@@ -104,9 +116,9 @@ def train(run: RunContext, module: TrainingModule, order: Order, callbacks: Sequ
     examples, workers = run.prepared.subsets["train"], config.trainer.workers
     if examples.store is not None and workers:
         say(f"note: trainer.workers={workers} is not used: the data is on the device")
-    first = run.step * config.train.accumulate
+    steps = StepOrder(order, config.train.accumulate)
     share, on_gpu = (run.ranks.rank, run.ranks.world), run.device.type == "cuda"
-    loader = train_loader(examples, order, first, workers, on_gpu, config.trainer.compile, share)
+    loader = train_loader(examples, steps, run.step, workers, on_gpu, config.trainer.compile, share)
     # first, so that signals are handled again after Lightning has installed its own handlers
     listen = LambdaCallback(on_train_start=lambda *arguments: run.stop.defer())
     chosen = [listen, RandomState(run.ranks, config.seed), *callbacks]
@@ -169,6 +181,7 @@ def attnlab_callbacks(run: RunContext, order: BatchOrder) -> list[pl.Callback]:
             run.stamp,
             tuple(run.prepared.subsets["val"].groups) if options.paper_rule else (),
             writes=run.ranks.is_first,
+            say=run.reporter.say,
         )
         chosen.append(validation)
     if options.test_curve_every is not None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from attnlab.config.fill_defaults import completed
+from attnlab.config.plain_json import restored
 from attnlab.config.plain_yaml import parse_yaml
 from attnlab.config.problem import UserError
 from attnlab.config.run_identity import identity
@@ -335,7 +336,7 @@ def _json(text: str) -> Any:
     )
     # a lone surrogate, such as \ud800, cannot be encoded
     json.dumps(content, ensure_ascii=False).encode()
-    return content
+    return restored(content)
 
 
 def _config_problem(config: Any) -> str | None:

@@ -6,7 +6,6 @@ figures/  if `logger.figures_every` is set
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from typing import Any
 
 import attnlab
 from attnlab.config.job_config import JobConfig
+from attnlab.config.plain_json import json_text
 from attnlab.config.run_identity import comparable, differences
 from attnlab.data.files.file_lock import Timeout
 from attnlab.learn.devices.rank_layout import EndedElsewhere
@@ -121,7 +121,7 @@ class RunFolder:
         status = self.status() | more
         status |= {"state": state, "reason": reason, "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "attnlab": attnlab.__version__}
-        write_text(self.status_file, json.dumps(status, indent=2) + "\n")
+        write_text(self.status_file, json_text(status, indent=2) + "\n")
         self._written = status
 
     def record_end(self, error: BaseException | None) -> None:
@@ -156,7 +156,7 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, Any], metrics: "MetricsFile") -> None:
         """Write result.json. Its checksum goes before it, so that a kill between them leaves a run without a result."""
-        text = json.dumps(result, indent=2) + "\n"
+        text = json_text(result, indent=2) + "\n"
         self.set_status("running", metrics_file=metrics.checksum(), result_file=checksum(text.encode()))
         write_text(self.result_file, text)
 

@@ -20,6 +20,7 @@ from attnlab.learn.devices.memory_use import free_earlier_jobs
 from attnlab.learn.devices.process_group import ALONE, Ranks, require_same_job, require_same_start
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.lightning_trainer import quiet_lightning
+from attnlab.learn.optimizers import warmup_notes
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import StopRequest
 from attnlab.nn.network_parts import count_parameters
@@ -91,7 +92,11 @@ def _train(
 ) -> dict[str, Any] | None:
     free_earlier_jobs()
     run = ranks.together(lambda: open_run(job, folder, reporter, stop, ranks), stop)
-    notes = (*speed_notes(run.config, run.device), *position_notes(run.config, run.prepared.spec))
+    notes = (
+        *speed_notes(run.config, run.device),
+        *position_notes(run.config, run.prepared.spec),
+        *warmup_notes(run.config.optim, steps_of(run.config.train)),
+    )
     for line in (size_line(run.network, run.device, ranks), *notes):
         reporter.say(line)
     failed = True

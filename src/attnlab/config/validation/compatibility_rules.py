@@ -301,6 +301,26 @@ def _steps(view: View) -> Iterator[Problem]:
         )
 
 
+def warmup_problem(warmup: int | None, steps: int, source: str) -> Problem | None:
+    """The problem of a warm-up that is more than twice as long as the run: its rate stays below half of the peak.
+
+    Google's retrieval of LRA warms up over 8,000 steps and has 5,000, so that a longer one alone is no mistake.
+
+    Args:
+        source: the key that the steps come from, with its value.
+    """
+    if warmup is None or warmup <= 2 * steps:
+        return None
+    text = f"={warmup} with {source}: the rate would reach {steps / (warmup + 1):.2g} of optim.lr at the last step"
+    return Problem("optim.warmup_steps", f"{text}; expected at most {2 * steps}, or null for optim.warmup_share")
+
+
+def _warmup(view: View) -> Iterator[Problem]:
+    steps = view["train.max_steps"]
+    if steps and (problem := warmup_problem(view["optim.warmup_steps"], steps, f"train.max_steps={steps}")):
+        yield problem
+
+
 def _precision(view: View) -> Iterator[Problem]:
     if (view["train.precision"], view["trainer.device"]) == ("16-mixed", "cpu"):
         yield Problem("train.precision", "=16-mixed with trainer.device=cpu: needs a GPU; write 32-true or bf16-mixed")
@@ -342,6 +362,6 @@ def _paths(view: View) -> Iterator[Problem]:
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
     _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _own_mechanism, _shares, _directions,
-    _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _precision, _lengths,
-    _betas, _paths,
+    _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _warmup, _precision,
+    _lengths, _betas, _paths,
 ]  # fmt: skip

@@ -129,7 +129,7 @@ def _build(folder: Path, build: Callable[[Path], None], data_name: str, fault: s
         build(unfinished)
         files = [path for path in unfinished.rglob("*") if path.is_file()]
         manifest = {path.relative_to(unfinished).as_posix(): _entry(path) for path in files}
-        (unfinished / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
+        (unfinished / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False))
         for path in [*unfinished.rglob("*"), unfinished]:
             _sync(path)
         if folder.exists():

@@ -139,7 +139,7 @@ class SlurmSubmission:
         folder = next(folder for number in count() if not (folder := self.folder / str(number)).exists())
         require_writable(folder, "set another hydra.launcher.submitit_folder")
         folders = [[str(run.folder.resolve()) for run in task] for task in array.tasks]
-        write_text(folder / RECORD, json.dumps({"options": asdict(conf), "runs": folders}))
+        write_text(folder / RECORD, json.dumps({"options": asdict(conf), "runs": folders}, allow_nan=False))
         threads = max(1, options["cpus_per_task"] // conf.runs_per_task)
         placed = {"needs_gpu": bool(options.get("gpus_per_node") or self.gpus), "threads": threads}
         runs = [[replace(run, shares_terminal=len(task) > 1, **placed) for run in task] for task in array.tasks]

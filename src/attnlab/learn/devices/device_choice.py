@@ -168,4 +168,6 @@ def compile_notes(config: Config) -> list[str]:
         notes.append(
             f"note: batches above train.max_tokens={limit} go in pieces of many lengths, which are not compiled"
         )
+    if (batches := config.train.accumulate) > 1:
+        notes.append(f"note: train.accumulate={batches}: a step goes in pieces of many lengths, which are not compiled")
     return notes

@@ -2,6 +2,7 @@
 
 import ast
 import glob
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from attnlab.config.run_identity import comparable, differences
 from attnlab.config.targets import find_module, kind_path
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.learn.metric_units import OF_RUNS, as_float, problem, scaled, summary_of
+from attnlab.learn.metric_units import LARGEST_OF, NOT_FINITE, OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.code_identity import Code, recorded_code
 from attnlab.run.provenance import COMPARABLE_VERSIONS
@@ -96,6 +97,11 @@ class ReportRun:
         number = self._recorded(metric)
         return None if number is None or problem(metric, number) else scaled(metric, number)
 
+    def overflows(self, metric: str) -> bool:
+        """Whether a finished run has a number that is not finite."""
+        number = self._recorded(metric) if self.state == "finished" else None
+        return number is not None and problem(metric, number) == NOT_FINITE
+
     def examples(self, metric: str) -> int | None:
         """The number of answers that a share is over: test examples, or tokens; None where the result lacks it."""
         part, _, name = metric.rpartition("/")
@@ -127,18 +133,37 @@ class ReportRun:
     def _recorded(self, metric: str) -> float | None:
         if metric in OF_RUNS:
             return self.result.get(metric)
-        if summary := summary_of(metric):
-            if self.log_every and self.log_every % self.logged_every:
-                return None
-            function, name = summary
-            values = [value for step, _, value in self.logged((name,)) if not step % (self.log_every or 1)]
-            return relative_sd(values) if function == "relative_sd" else max(values, default=None)
+        if summary_of(metric):
+            return self._summary(metric)
         if metric.startswith("val/") and metric not in self.result.get("metrics", {}):
             selection = self.result.get("selection", {})
             if metric in selection:
                 return selection[metric]
             return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
         return self.result.get("metrics", {}).get(metric)
+
+    def _summary(self, metric: str) -> float | None:
+        """The number of a summary of logged values (`summary_of`)."""
+        if (largest := self.largest_of_all_steps(metric)) is not None:
+            return largest
+        function, name = summary_of(metric) or ("", "")
+        if self.log_every and self.log_every % self.logged_every:
+            return None
+        values = [value for step, _, value in self.logged((name,)) if not step % (self.log_every or 1)]
+        return relative_sd(values) if function == "relative_sd" else max(values, default=None)
+
+    def largest_of_all_steps(self, metric: str) -> float | None:
+        """The number of `max(...)` over all steps; None for other metrics, and where only values of logged steps are
+        known: runs of former versions recorded no others.
+        """
+        function, name = summary_of(metric) or ("", "")
+        if function != "max":
+            return None
+        rows = self.logged((name, f"{name}{LARGEST_OF}"))
+        largest = {step: value for step, other, value in rows if other != name}
+        # a step without a finite value may have none
+        needed = {step for step, other, value in rows if other == name and math.isfinite(value)}
+        return max(largest.values()) if largest and needed <= largest.keys() else None
 
     @property
     def diverged(self) -> bool:

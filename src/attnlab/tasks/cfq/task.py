@@ -154,7 +154,7 @@ class Collected:
     def write(self, folder: Path) -> None:
         """Writes the words in alphabetical order, and the examples as `all`."""
         words = dict(zip(("inputs", "outputs"), map(sorted, self.words), strict=True))
-        (folder / WORDS_FILE).write_text(json.dumps(words), encoding="utf-8")
+        (folder / WORDS_FILE).write_text(json.dumps(words, allow_nan=False), encoding="utf-8")
         inputs, outputs = map(Vocabulary, words.values())
         write_pairs(folder, "all", self._encoded(inputs, outputs), inputs, outputs)
 

@@ -188,7 +188,7 @@ def write_tokens(folder: Path, text: Text, level: Level) -> None:
     vocabulary = level.vocabulary(text)
     vocabulary.save(folder / level.file)
     facts = {part: _encode(folder, text, part, vocabulary, level.count_words) for part in PARTS}
-    (folder / FACTS).write_text(json.dumps(facts, indent=1))
+    (folder / FACTS).write_text(json.dumps(facts, indent=1, allow_nan=False))
 
 
 def _encode(
