@@ -120,7 +120,7 @@ def aliases(group: str, conf: Path = CONF) -> Mapping[str, str]:
 
     They stand in a choice's file in a line `# aliases: gla, ...`, a comment, so that they are no part of a run.
     """
-    named = {}
+    named: dict[str, str] = {}
     for choice in group_choices(conf).get(group, []):
         text = _choice_file(group, choice, conf).read_text(encoding="utf-8", errors="replace")
         if line := re.search(r"^ *# aliases: (.+)$", text, flags=re.MULTILINE):

@@ -150,6 +150,8 @@ def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[P
             problems.append(Problem(show(text), f": {error}"))
             continue
         if item.key in items:
+            # of the first one, `sweep.Command` says whether there is such a choice
+            problems += group_problems(item, conf) if item.group else []
             problems.append(Problem(text, f": {item.key} is already set by {items[item.key].text}; give it once"))
         items.setdefault(item.key, item)
     return list(items.values()), problems
