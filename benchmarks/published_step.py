@@ -8,7 +8,8 @@ same       our step of `--model` on the same batches: the ratio is of the two ti
 bucketed   our step with train.bucket_window. A window of so many batches holds the same examples sorted by length, so
            the ratio is of the times of whole windows: the same examples, each read once by both
 
-A ratio is a median over the batches or windows, with its 95 % interval (from six on). Padding is part of the time: the
+A ratio is a median over the batches or windows, with its 95 % interval (from six on: where `--seconds` is too short for
+six windows, there is none). Padding is part of the time: the
 published code has no bucketed batches. Bucketing changes what is trained (order of the examples).
 
     python -m benchmarks.published_step
@@ -28,7 +29,7 @@ from attnlab.data.batch_order import Order
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.published_network import PublishedNetwork, PublishedSizes, published_stepper
 from benchmarks.harness.tables import Row, show
-from benchmarks.harness.timing import Timings, median_interval, progress, settle
+from benchmarks.harness.timing import Timings, median_interval, progress, settle, timed_turns
 from benchmarks.harness.workload import Workload, make_workload, step_of_batches
 
 PUBLISHED, SAME, BUCKETED = "published", "same", "bucketed"
@@ -81,9 +82,9 @@ def require_same_examples(plain: Order, bucketed: Order, first: int, window: int
 
 
 def in_turns(
-    runs: Mapping[str, Callable[[], object]], window: int, seconds: float, before: Callable[[int], None], least: int = 6
+    runs: Mapping[str, Callable[[], object]], window: int, seconds: float, before: Callable[[int], None]
 ) -> Windows:
-    """Times one step of each contestant in turn until `seconds` have passed, in whole windows, at least `least`.
+    """Times one step of each contestant in turn, in whole windows, as many as fit into `seconds`, at least one.
 
     Args:
         window: steps of a window.
@@ -94,8 +95,7 @@ def in_turns(
         for _ in range(WARM):
             run()
     collected: dict[str, list[list[float]]] = {name: [] for name in runs}
-    started, number = time.perf_counter(), 0
-    while number < least or time.perf_counter() - started < seconds:
+    for number, shown in enumerate(timed_turns(seconds, 1, "window")):
         before(number * window)
         for name in runs:
             collected[name].append([])
@@ -106,8 +106,7 @@ def in_turns(
                 run()
                 settle()
                 collected[name][-1].append(time.perf_counter() - begun)
-            progress(f"window {number + 1}, {time.perf_counter() - started:.0f} s")
-        number += 1
+            progress(shown)
     progress(None)
     return Windows(collected)
 
