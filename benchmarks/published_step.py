@@ -99,14 +99,14 @@ def in_turns(
         before(number * window)
         for name in runs:
             collected[name].append([])
-        for _ in range(window):
+        for step in range(window):
             for name, run in runs.items():
                 settle()
                 begun = time.perf_counter()
                 run()
                 settle()
                 collected[name][-1].append(time.perf_counter() - begun)
-            progress(shown)
+            progress(f"{shown}, step {step + 1} of {window}")
     progress(None)
     return Windows(collected)
 
