@@ -23,6 +23,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from attnlab.config.message_text import counted
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch
 from attnlab.data.batch_order import Order
@@ -115,7 +116,7 @@ def rows_of(result: Windows, window: int, batch: int, model: str) -> list[Row]:
     """Returns a row per contestant."""
     steps, sums = result.steps, result.sums
     rows = []
-    for name, kind, times in ((PUBLISHED, "", steps), (SAME, "steps", steps), (BUCKETED, "windows", sums)):
+    for name, kind, times in ((PUBLISHED, "", steps), (SAME, "step", steps), (BUCKETED, "window", sums)):
         faster = times.ratios(PUBLISHED, name)
         rows.append(
             {
@@ -126,7 +127,7 @@ def rows_of(result: Windows, window: int, batch: int, model: str) -> list[Row]:
                 "examples/s": batch * window / sums.median(name),
                 "times as fast": times.ratio(PUBLISHED, name),
                 "95 % interval": "" if name == PUBLISHED else median_interval(faster).text(),
-                "of": f"{len(faster)} {kind}" if kind else "",
+                "of": counted(len(faster), kind) if kind else "",
             }
         )
     return rows
