@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -36,7 +35,7 @@ from typing import Any
 
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.tables import Row, show
-from benchmarks.harness.timing import Timings, progress
+from benchmarks.harness.timing import Timings, progress, timed_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 CHILD = ROOT / "benchmarks" / "harness" / "timed_version.py"
@@ -157,13 +156,11 @@ def in_turns(
     """Returns seconds for each example by turn, and the mean loss of each version's first turn, which is not timed."""
     losses = {name: version.ask(steps)["loss"] for name, version in versions.items()}
     collected: dict[str, list[float]] = {name: [] for name in versions}
-    started, turn = time.perf_counter(), 0
-    while turn < least or time.perf_counter() - started < seconds:
-        for name in list(versions)[:: 1 if turn % 2 == 0 else -1]:
+    for number, shown in enumerate(timed_turns(seconds, least)):
+        for name in list(versions)[:: 1 if number % 2 == 0 else -1]:
             answer = versions[name].ask(steps)
             collected[name].append(answer["seconds"] / answer["examples"])
-        turn += 1
-        progress(f"turn {turn}, {time.perf_counter() - started:.0f} s")
+        progress(shown)
     progress(None)
     return Timings(collected), losses
 

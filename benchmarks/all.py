@@ -40,7 +40,7 @@ SMALLEST = {
     "orthogonality_loss": "--seconds 0 --gram-lengths 26 --lengths 64 --tasks scan",
     "attention": "--seconds 0 --lengths 64 --models linear,vanilla --batch 1",
     "train_step": f"--seconds 0 --steps 1 --models linear,vanilla {TINY}",
-    "decode": f"--seconds 0 --models linear --tokens 40 --rows 2 {TINY}",
+    "decode": f"--models linear --tokens 40 --rows 2 {TINY}",
     "table7": "--seconds 0 --lengths 64,128 --batch 1 --turns 1",
     "published_step": f"--seconds 0 --window 2 {TINY}",
     "against_commit": f"HEAD --seconds 0 --turns 1 {TINY}",

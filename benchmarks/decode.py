@@ -122,7 +122,7 @@ def by_position(models: Sequence[str], inputs: Namespace) -> list[dict[str, obje
 
 
 def main() -> None:
-    options = parser(__doc__, seconds=5, devices=True)
+    options = parser(__doc__, seconds=None, devices=True)
     options.add_argument("--parts", default="scan,position", help="(default: %(default)s)")
     options.add_argument("--models", default="linear,performer,transnormer_t2,vanilla", help="(default: %(default)s)")
     options.add_argument("--tokens", type=int, default=736, help="of part 2 (default: %(default)s)")

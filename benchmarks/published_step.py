@@ -8,7 +8,8 @@ same       our step of `--model` on the same batches: the ratio is of the two ti
 bucketed   our step with train.bucket_window. A window of so many batches holds the same examples sorted by length, so
            the ratio is of the times of whole windows: the same examples, each read once by both
 
-A ratio is a median over the batches or windows, with its 95 % interval (from six on). Padding is part of the time: the
+A ratio is a median over the batches or windows, with its 95 % interval (from six on: where `--seconds` is too short for
+six windows, there is none). Padding is part of the time: the
 published code has no bucketed batches. Bucketing changes what is trained (order of the examples).
 
     python -m benchmarks.published_step
@@ -22,13 +23,14 @@ from itertools import chain, islice
 
 import numpy as np
 
+from attnlab.config.message_text import counted
 from attnlab.config.schema import Config
 from attnlab.data.batch import Batch
 from attnlab.data.batch_order import Order
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.published_network import PublishedNetwork, PublishedSizes, published_stepper
 from benchmarks.harness.tables import Row, show
-from benchmarks.harness.timing import Timings, median_interval, progress, settle
+from benchmarks.harness.timing import Timings, median_interval, progress, settle, timed_turns
 from benchmarks.harness.workload import Workload, make_workload, step_of_batches
 
 PUBLISHED, SAME, BUCKETED = "published", "same", "bucketed"
@@ -81,9 +83,9 @@ def require_same_examples(plain: Order, bucketed: Order, first: int, window: int
 
 
 def in_turns(
-    runs: Mapping[str, Callable[[], object]], window: int, seconds: float, before: Callable[[int], None], least: int = 6
+    runs: Mapping[str, Callable[[], object]], window: int, seconds: float, before: Callable[[int], None]
 ) -> Windows:
-    """Times one step of each contestant in turn until `seconds` have passed, in whole windows, at least `least`.
+    """Times one step of each contestant in turn, in whole windows, as many as fit into `seconds`, at least one.
 
     Args:
         window: steps of a window.
@@ -94,20 +96,18 @@ def in_turns(
         for _ in range(WARM):
             run()
     collected: dict[str, list[list[float]]] = {name: [] for name in runs}
-    started, number = time.perf_counter(), 0
-    while number < least or time.perf_counter() - started < seconds:
+    for number, shown in enumerate(timed_turns(seconds, 1, "window")):
         before(number * window)
         for name in runs:
             collected[name].append([])
-        for _ in range(window):
+        for step in range(window):
             for name, run in runs.items():
                 settle()
                 begun = time.perf_counter()
                 run()
                 settle()
                 collected[name][-1].append(time.perf_counter() - begun)
-            progress(f"window {number + 1}, {time.perf_counter() - started:.0f} s")
-        number += 1
+            progress(f"{shown}, step {step + 1} of {window}")
     progress(None)
     return Windows(collected)
 
@@ -116,7 +116,7 @@ def rows_of(result: Windows, window: int, batch: int, model: str) -> list[Row]:
     """Returns a row per contestant."""
     steps, sums = result.steps, result.sums
     rows = []
-    for name, kind, times in ((PUBLISHED, "", steps), (SAME, "steps", steps), (BUCKETED, "windows", sums)):
+    for name, kind, times in ((PUBLISHED, "", steps), (SAME, "step", steps), (BUCKETED, "window", sums)):
         faster = times.ratios(PUBLISHED, name)
         rows.append(
             {
@@ -127,7 +127,7 @@ def rows_of(result: Windows, window: int, batch: int, model: str) -> list[Row]:
                 "examples/s": batch * window / sums.median(name),
                 "times as fast": times.ratio(PUBLISHED, name),
                 "95 % interval": "" if name == PUBLISHED else median_interval(faster).text(),
-                "of": f"{len(faster)} {kind}" if kind else "",
+                "of": counted(len(faster), kind) if kind else "",
             }
         )
     return rows

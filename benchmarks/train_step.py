@@ -14,14 +14,13 @@ memory      the process's peak in training: on a CPU resident, with Python, torc
     python -m benchmarks.train_step --task sort_of_clevr --compile backbone.d_model=128
 """
 
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 
 from benchmarks.harness.environment import begin, parser
 from benchmarks.harness.interleaved_training import Contestant, Job, Turn
 from benchmarks.harness.tables import show
-from benchmarks.harness.timing import Timings, progress, settle
+from benchmarks.harness.timing import Timings, progress, settle, timed_turns
 from benchmarks.harness.workload import COMPILED, make_config, small_batch, tasks_of
 
 MODELS = "linear_l2,vanilla,linear_l2_ortho,transnormer_t2,performer"
@@ -34,16 +33,14 @@ def compete(jobs: Sequence[Job], seconds: float, threads: int) -> tuple[dict[str
     contestants = {job.model: Contestant(job, threads) for job in jobs}
     for contestant in contestants.values():
         contestant.warm()
-    turns: dict[str, list[Turn]] = {model: [] for model in contestants}
-    rounds, started = 0, time.perf_counter()
-    while rounds < 3 or time.perf_counter() - started < seconds:
+    measured: dict[str, list[Turn]] = {model: [] for model in contestants}
+    for shown in timed_turns(seconds, 3):
         settle()
         for model, contestant in contestants.items():
-            turns[model].append(contestant.turn())
-        rounds += 1
-        progress(f"{task}: turn {rounds}, {time.perf_counter() - started:.0f} of {seconds:.0f} s")
+            measured[model].append(contestant.turn())
+        progress(f"{task}: {shown}")
     progress(None)
-    return turns, {model: contestant.stop() for model, contestant in contestants.items()}
+    return measured, {model: contestant.stop() for model, contestant in contestants.items()}
 
 
 def rates(turns: Sequence[Turn], peak_bytes: int) -> dict[str, object]:

@@ -15,21 +15,23 @@ from attnlab.run import provenance
 CPU = torch.device("cpu")
 
 
-def parser(description: str | None, seconds: float, devices: bool = False) -> argparse.ArgumentParser:
+def parser(description: str | None, seconds: float | None, devices: bool = False) -> argparse.ArgumentParser:
     """Returns an argument parser with the options that all benchmarks share.
 
     Args:
         description: the module's docstring.
-        seconds: default time budget.
+        seconds: default time of a comparison; None = the benchmark measures a number of calls.
         devices: whether the benchmark can run on a GPU.
     """
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument(
         "--threads", type=int, default=torch.get_num_threads(), help="CPU threads (default: torch's own)"
     )
-    options.add_argument(
-        "--seconds", type=float, default=seconds, help="time for each comparison (default: %(default)s)"
-    )
+    if seconds is not None:
+        help_text = (
+            "for each comparison, of which there may be many; one that needs longer says so (default: %(default)s)"
+        )
+        options.add_argument("--seconds", type=float, default=seconds, help=help_text)
     if devices:
         result = "cuda" if torch.cuda.is_available() else "cpu"
         options.add_argument("--device", type=device_of, default=result, help="cpu or cuda (default here: %(default)s)")

@@ -9,7 +9,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import scipy.stats
@@ -75,7 +75,7 @@ def median_interval(values: Sequence[float]) -> Interval:
 def interleaved(
     runs: Mapping[str, Callable[[], object]], seconds: float, activity: str, least: int = 5, warm: int = 1
 ) -> Timings:
-    """Times every contestant in turn for about `seconds` in all, at least `least` turns.
+    """Times every contestant in turn for about `seconds` in all, at least `least` turns (`timed_turns`).
 
     Args:
         runs: the contestants by name.
@@ -89,14 +89,29 @@ def interleaved(
             run()
         repeats[name] = max(1, round(SAMPLE_SECONDS / _seconds(run, 1)))
     collected: dict[str, list[float]] = {name: [] for name in runs}
-    started, turns = time.perf_counter(), 0
-    while turns < least or time.perf_counter() - started < seconds:
+    for shown in timed_turns(seconds, least):
         for name, run in runs.items():
             collected[name].append(_seconds(run, repeats[name]))
-        turns += 1
-        progress(f"{activity}: turn {turns}, {time.perf_counter() - started:.0f} s")
+        progress(f"{activity}: {shown}")
     progress(None)
     return Timings(collected)
+
+
+def timed_turns(seconds: float, least: int, name: str = "turn") -> Iterator[str]:
+    """Turns as long as one more fits into `seconds`, but at least `least`; a note says where these took longer.
+
+    Yields:
+        the turn for `progress`: its number and the seconds before it.
+    """
+    started, number, passed = time.perf_counter(), 0, 0.0
+    while number < least or passed * (number + 1) / max(number, 1) <= seconds:
+        yield f"{name} {number + 1}, after {passed:.0f} of {seconds:.0f} s"
+        number, passed = number + 1, time.perf_counter() - started
+    # 0: as few as possible
+    if number == least and 0 < seconds < passed:
+        progress(None)
+        least_of = f"{number} {name}s, the least that is measured," if number > 1 else f"one {name}"
+        print(f"note: {least_of} took {passed:.0f} s, longer than --seconds {seconds:g}", file=sys.stderr)
 
 
 def _seconds(run: Callable[[], object], repeats: int) -> float:

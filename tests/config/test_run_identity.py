@@ -15,7 +15,7 @@ from support.written_runs import a_run
 
 from attnlab.config import interpolations
 from attnlab.config.dotted_keys import MISSING, flatten
-from attnlab.config.job_config import compose_config
+from attnlab.config.job_config import apply_values, compose_config
 from attnlab.config.run_identity import (
     comparable,
     composition,
@@ -195,7 +195,7 @@ VALUES = {
     "backbone.dropout": ["0.0", "0.1", "0.2"],
     "backbone.attention_dropout": ["0.0", "0.1", "0.2"],
     "model.ortho.weight": ["0.01", "0.1"],
-    "model.ortho.where": ["[encoder]", "[encoder,decoder]", "[decoder,encoder]"],
+    "model.ortho.where": ["[encoder]", "[encoder,decoder]", "[encoder,cross]"],
     "optim.clip_norm": ["null", "5.0", "1"],
     "optim.betas": ["[0.9,0.999]", "[0.9,0.99]"],
     "task.split": ["simple", "length", "length_cutoff"],
@@ -214,6 +214,24 @@ def test_different_configurations_never_share_a_folder_and_order_is_irrelevant()
         assert run_folder(composed(*overrides)) == run_folder(config)
         assert folders.setdefault(run_folder(config), config) == config
     assert len(folders) == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "texts"),
+    [
+        ("scan", "model.ortho.where", ["[encoder,decoder]", "[decoder,encoder]", "[decoder,encoder,decoder]"]),
+        ("word_problem", "task.test_lengths", ["[64,160]", "[160,64]", "[64,160,64]"]),
+        ("mqar", "task.test_lengths", ["[64,128]", "[128,64]", "[64,64,128]"]),
+        ("mqar", "task.test_pairs", ["[4,8]", "[8,4]", "[8,4,8]"]),
+    ],
+)
+def test_a_list_that_is_a_set_has_one_order(task: str, key: str, texts: list[str]) -> None:
+    """Also where an evaluation changes it."""
+    words = [f"task={task}", "model=linear", "backbone.positions=rotary"]
+    first, *others = [composed(*words, f"{key}={text}") for text in texts]
+    assert others == [first] * len(others)
+    changed = [apply_values(composed(*words), [f"{key}={text}"], [key]) for text in texts]
+    assert [job.raw for job in changed] == [first] * len(texts)
 
 
 def test_every_key_has_a_name_of_its_own() -> None:

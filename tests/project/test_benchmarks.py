@@ -4,6 +4,7 @@ import csv
 import importlib
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from support.small_runs import ROOT
 
 from attnlab.data.batch import SequenceBatch
 from attnlab.plots.png_caption import caption_of
-from benchmarks import table7
+from benchmarks import decode, published_step, table7
 from benchmarks.all import FULL, SHORT, SMALLEST, tiny
 from benchmarks.harness.interleaved_training import Turn
 from benchmarks.harness.peak_memory import peak_of, process_peak
 from benchmarks.harness.speed_by_length_figure import speed_by_length
 from benchmarks.harness.table7_findings import published_rows
 from benchmarks.harness.tables import ENVIRONMENT, markdown, show
+from benchmarks.harness.timing import interleaved
 from benchmarks.harness.workload import positions
 from benchmarks.train_step import rates
 
@@ -51,6 +53,48 @@ def test_peak_memory_is_of_tensors_that_live_at_once() -> None:
 
     # and numbers of a few bytes
     assert 8000 <= peak_of(run, torch.device("cpu")) < 8100
+
+
+class Steps:
+    """A clock, and contestants that take 1 s a step by it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.taken = 0.0, 0
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+    def step(self) -> None:
+        self.now, self.taken = self.now + 1.0, self.taken + 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "windows", "noted"), [(0, 1, False), (40, 1, True), (150, 2, False), (480, 7, False)]
+)
+def test_the_published_step_ends_with_the_window_that_fits(
+    seconds: float, windows: int, noted: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """A window of 32 steps of two takes 64 s."""
+    steps = Steps(monkeypatch)
+    result = published_step.in_turns({"a": steps.step, "b": steps.step}, 32, seconds, lambda first: None)
+    assert {name: len(each) for name, each in result.seconds.items()} == {"a": windows, "b": windows}
+    assert ("--seconds 40" in capsys.readouterr().err) == noted
+
+
+def test_a_comparison_of_more_than_its_seconds_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    steps = Steps(monkeypatch)
+    times = interleaved({"a": steps.step, "b": steps.step}, 3, "case", least=4)
+    assert len(times.seconds["a"]) == 4 and "took 8 s, longer than --seconds 3" in capsys.readouterr().err
+    assert len(interleaved({"a": steps.step}, 30, "case", least=4).seconds["a"]) == 30
+    assert "--seconds" not in capsys.readouterr().err
+
+
+def test_an_option_of_a_benchmark_has_an_effect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    """Decoding is measured by tokens and passes."""
+    monkeypatch.setattr(sys, "argv", ["decode", "--seconds", "40"])
+    with pytest.raises(SystemExit) as ended:
+        decode.main()
+    assert ended.value.code == 2 and "--seconds" in capsys.readouterr().err
 
 
 def test_positions_of_a_batch_are_of_both_sequences() -> None:

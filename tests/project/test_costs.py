@@ -1,7 +1,9 @@
 """Costs: what `--plan` says of measured and of guessed steps, and that headers and docs/costs.md say the same."""
 
+import json
 import math
 import re
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -122,6 +124,29 @@ def test_presets_have_runs_and_hours_and_their_headers_say_them(every: int) -> N
         unit = "GPU-hours" if "GPU" in cost.hardware else "hours on one thread"
         if f"{cost.runs} runs" not in text or f"; {cost.span} {unit}" not in text:
             wrong[name] = f"{cost.runs} runs ...; {cost.span} {unit}"
+    assert not wrong
+
+
+def archived_hours(claim: Path) -> float:
+    """Hours of training of all runs in the archives of a claim."""
+    seconds = []
+    for file in sorted(claim.glob("seed*.tar.xz")):
+        with tarfile.open(file) as archive:
+            results = (archive.extractfile(member) for member in archive if member.name.endswith("/result.json"))
+            seconds += [json.load(result)["seconds"] for result in results if result is not None]
+    return sum(seconds) / 3600
+
+
+def test_headers_of_claims_say_what_their_runs_took_where_the_guess_was_wrong() -> None:
+    wrong = {}
+    for folder in sorted(path for path in (ROOT / "experiments/measured/claims").iterdir() if path.is_dir()):
+        text, measured = headings(f"claims/{folder.name}")["Cost"], archived_hours(folder)
+        guess = re.search(r"; (\S+) to (\S+) hours on one thread", text)
+        assert guess, folder.name
+        right = float(guess[1]) <= measured <= float(guess[2])
+        said = re.search(r" on one thread(?:, guessed; measured: (\S+))?$", text)
+        if not said or said[1] != (None if right else f"{measured:.2g}"):
+            wrong[folder.name] = (text, f"{measured:.2g}")
     assert not wrong
 
 

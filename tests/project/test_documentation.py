@@ -1,5 +1,6 @@
 """README and docs: every command runs, shrunk to a few steps, or is checked; make targets, links and anchors exist."""
 
+import json
 import re
 import runpy
 import shlex
@@ -307,6 +308,19 @@ def test_links_lead_somewhere() -> None:
 
 def test_the_readme_is_two_screens() -> None:
     assert len(PAGES["README.md"].splitlines()) <= 110 and len(PAGES["README.md"]) <= 7500
+
+
+def test_the_speed_in_the_readme_is_of_the_recorded_run_and_names_its_machine() -> None:
+    result = json.loads((ROOT / "experiments/measured/quickstart/result.json").read_text())
+    shown = re.search(r"training time +(\S+) s  \((\S+) steps/s\)", PAGES["README.md"])
+    assert shown and shown.groups() == (f"{result['seconds']:.1f}", f"{result['steps_per_second']:.2f}")
+    place = re.search(r"The time is of (.*)\.$", PAGES["README.md"], flags=re.MULTILINE)
+    assert (
+        place
+        and result["hardware"]["cpu"] in place[1]
+        and result["hardware"]["threads"] == 1
+        and "one thread" in place[1]
+    )
 
 
 def test_project_files_agree() -> None:

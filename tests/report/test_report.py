@@ -485,6 +485,8 @@ def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: 
         "rows=modell": "nearest: model",
         "figure=bars": "nearest: figures",
         "model=linaer": "model=linaer: no run has model=linaer; nearest: linear; linear",
+        "model=katharopoulos": "no run has model=katharopoulos; linear",
+        "model=linear_transformer": "nearest: linear (linear_transformer); linear",
         "optim.rl=1": "optim.rl=1: no run has such a key; nearest: optim.lr",
         "seed=0,3": "no run has seed=3",
     }.items():

@@ -28,7 +28,7 @@ from attnlab.config.schema import LoggerOptions
 from attnlab.learn.training_module import TrainingModule
 from attnlab.report.table_writers import log_report
 from attnlab.run.run_folder import MetricsFile, RunError, RunFolder
-from attnlab.run.wandb_mirror import WandbMirror, _remove_earlier, import_wandb, open_run
+from attnlab.run.wandb_mirror import WandbMirror, _remove_earlier, import_wandb, open_run, shortened
 
 SMALL = (*SMALL_SCAN, "model=linear_l2_ortho", "train.checkpoint_every=2")
 
@@ -173,6 +173,21 @@ def test_what_lies_elsewhere_is_never_removed(tmp_path: Path, capsys: pytest.Cap
     assert not (tmp_path / "disk" / "wandb" / earlier.name).exists()
 
 
+def test_long_names_and_tags_fit_and_stay_different(tmp_path: Path) -> None:
+    """128 characters of names of runs and groups, 64 of a tag: the server refuses longer ones when they arrive."""
+    texts = [f"{'a' * 40}{middle}{'z' * 200} seed=3" for middle in "bcd"]
+    for folder, text in zip((tmp_path / name for name in "bcd"), texts, strict=True):
+        folder.mkdir()
+        options = LoggerOptions(name="wandb_offline")
+        open_run(folder, tmp_path / "runs", options, name=text, group=text, tags=[text, "short"]).finish()
+    kept = [next(each["run"] for each in records(run) if each["type"] == "run") for run in offline_runs(tmp_path)]
+    for key, longest in (("display_name", 128), ("run_group", 128)):
+        assert len({run[key] for run in kept}) == 3 and {len(run[key]) for run in kept} == {longest}
+        assert all(run[key].startswith("a" * 40) and run[key].endswith("z seed=3") for run in kept)
+    assert {len(run["tags"][0]) for run in kept} == {64} and len({run["tags"][0] for run in kept}) == 3
+    assert shortened("a" * 64, 64) == "a" * 64 and {run["tags"][1] for run in kept} == {"short"}
+
+
 def test_what_runs_are_compared_by(tmp_path: Path) -> None:
     """Group, tags, the setting that seeds share; best of validation, last of everything else."""
     folder, names = (
@@ -193,7 +208,7 @@ def test_what_runs_are_compared_by(tmp_path: Path) -> None:
     assert result["config"]["setting"] == f"scan-length_cutoff-26/linear_l2_ortho/{tag}" and len(tag) > 64
     tags = {"scan", "linear_l2_ortho", "normalization=l2", "ortho", f"attnlab={attnlab.__version__}"}
     assert tags <= set(result["tags"])
-    assert all(len(word) <= 64 for word in result["tags"]) and any(word.endswith(tag[-11:]) for word in result["tags"])
+    assert all(len(word) <= 64 for word in result["tags"]) and shortened(tag, 64) in result["tags"]
     assert result["summary"]["val/accuracy"] == {"max": 0.6} and result["summary"]["val/loss"] == {"min": 1.0}
     assert result["summary"]["train/loss"] == 1.0 and result["summary"]["test_curve/accuracy"] == 0.1
 

@@ -3,6 +3,7 @@
 The user's files add choices and replace none; a `config.yaml` there is not read.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
@@ -17,6 +18,8 @@ from attnlab.config.shipped_files import CONF
 
 P = ParamSpec("P")
 T = TypeVar("T")
+NAMED = ("task", "model")
+"""groups whose choices have names in papers and libraries"""
 
 
 class UserConfError(UserError):
@@ -109,6 +112,20 @@ def group_choices(conf: Path = CONF) -> Mapping[str, list[str]]:
 def choice_named(group: str, name: str, conf: Path = CONF) -> str:
     """The choice with this file name in any subfolder (`qin2022/norm_attention`); the name itself if there is none."""
     return next((choice for choice in group_choices(conf)[group] if choice.rpartition("/")[2] == name), name)
+
+
+@cached_per_folder
+def aliases(group: str, conf: Path = CONF) -> Mapping[str, str]:
+    """What papers and libraries call the choices of a group, in lower case, with the choice that each name means.
+
+    They stand in a choice's file in a line `# aliases: gla, ...`, a comment, so that they are no part of a run.
+    """
+    named: dict[str, str] = {}
+    for choice in group_choices(conf).get(group, []):
+        text = _choice_file(group, choice, conf).read_text(encoding="utf-8", errors="replace")
+        if line := re.search(r"^ *# aliases: (.+)$", text, flags=re.MULTILINE):
+            named |= {name.strip(): choice for name in line[1].lower().split(",")}
+    return named
 
 
 def plain(node: DictConfig) -> dict[str, Any]:

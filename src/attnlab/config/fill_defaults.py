@@ -1,7 +1,8 @@
 """Defaults of the schema, of the task's class and of every attention's class, filled into a configuration.
 
 This is done once, so every reader sees a complete configuration: a run has the same folder whether a yaml writes a
-default or leaves it out, and the config.yaml of a run records the defaults that it used.
+default or leaves it out, and the config.yaml of a run records the defaults that it used. Lists that are sets
+(`run_identity.yaml`) come into one order, without repeats.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +13,8 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from attnlab.config.conf_files import cached_per_folder, merged_yaml, plain
-from attnlab.config.dotted_keys import child, copied, join
+from attnlab.config.dotted_keys import child, copied, join, value_at
+from attnlab.config.plain_yaml import table_beside
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import TargetError, attention_sections, read_signature, values_of_null, yaml_arguments
@@ -21,6 +23,7 @@ from attnlab.config.validation.type_check import hints, item_type, section_of
 
 Default = tuple[str, Any]
 """A dotted key and its default."""
+_SETS: dict[str, list[Any]] = table_beside(__file__, "run_identity.yaml")["sets"]
 
 
 def completed(config: Mapping[str, Any], of_classes: bool = True) -> dict[str, Any]:
@@ -82,7 +85,16 @@ def filled(config: Mapping[str, Any], values: Iterable[Default]) -> dict[str, An
             parent = child(parent, section)
         if isinstance(parent, dict):
             parent.setdefault(name, copied(value))
+    sort_sets(full)
     return full
+
+
+def sort_sets(config: dict[str, Any]) -> None:
+    """Sort the lists of a configuration that are sets, in place; wrong values and repeated numbers stay for the check."""
+    for key, order in _SETS.items():
+        values = value_at(config, key)
+        if isinstance(values, list) and all(item in order if order else type(item) is int for item in values):
+            values[:] = sorted(set(values), key=order.index) if order else sorted(values)
 
 
 def defaults(config: Mapping[str, Any], of_classes: bool = True) -> Iterator[Default]:

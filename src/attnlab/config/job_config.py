@@ -18,7 +18,7 @@ from attnlab.config.command_line.overrides import list_advice, set_all
 from attnlab.config.command_line.words import read_overrides
 from attnlab.config.compose import compose_with_hydra
 from attnlab.config.conf_files import choice_named
-from attnlab.config.fill_defaults import completed
+from attnlab.config.fill_defaults import completed, sort_sets
 from attnlab.config.message_text import listed, show
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.run_identity import find_run_folder, run_folder, run_label
@@ -117,6 +117,7 @@ def apply_values(
             problems += wrong
         elif not item.key.startswith(tuple(allowed_prefixes)):
             problems.append(Problem(item.key, f"={show(value)}: cannot be changed here{allowed}"))
+    sort_sets(changed)
     keys = {item.key for item in items}
     if not problems and not task_problems(changed["task"], conf):
         for ignored in ignored_options(changed["task"], conf):

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.words import with_data_set_names
-from attnlab.config.conf_files import group_choices, task_yaml
+from attnlab.config.conf_files import aliases, group_choices, task_yaml
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import choice
 from attnlab.config.problem import ConfigError, Problem
@@ -64,7 +64,8 @@ def _task_and_overrides(argv: Sequence[str], conf: Path) -> tuple[str | None, li
     known = [task_yaml(name, conf) for name in names if name in tasks]
     overrides = with_data_set_names(overrides, known[0] if known else {})
     problems = [Problem(word, ": unknown flag; there is --help") for word in flags]
-    problems += [Problem(name, f": no such task{choice(name, tasks, 'tasks')}") for name in names if name not in tasks]
+    unknown = {name: choice(name, tasks, "tasks", aliases("task", conf)) for name in names if name not in tasks}
+    problems += [Problem(name, f": no such task{offer}") for name, offer in unknown.items()]
     if len(names) > 1:
         problems.append(Problem(" ".join(names), ": one task at a time, or none for all of them"))
     for word in overrides:

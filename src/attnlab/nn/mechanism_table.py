@@ -15,7 +15,7 @@ from typing import Any
 
 from attnlab.attention.base import Attention
 from attnlab.attention.positions.base import Positions
-from attnlab.config.conf_files import group_choices
+from attnlab.config.conf_files import aliases, group_choices
 from attnlab.config.fill_defaults import model_yaml
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import (
@@ -70,9 +70,18 @@ def tables() -> str:
         f"{LENGTHS[0]} and {LENGTHS[1]:,} tokens. {LETTERS}\n",
         *_table(head, sorted(rows)),
         "",
+        f"Names in papers and libraries, which error messages understand: {_names_elsewhere()}.",
+        "",
         *_table("| positions | in scores | mechanisms that can | paper | tests |", list(_position_rows())),
     ]
     return "\n".join(text) + "\n"
+
+
+def _names_elsewhere() -> str:
+    names: dict[str, list[str]] = {}
+    for name, model in aliases("model").items():
+        names.setdefault(model, []).append(name)
+    return "; ".join(f"{', '.join(each)} (`{model}`)" for model, each in names.items())
 
 
 def _table(head: str, rows: list[list[str]]) -> Iterator[str]:

@@ -248,7 +248,7 @@ def log_report(folder: Path, options: LoggerOptions, runs_root: Path) -> str:
             group="report",
             job_type="report",
             name=report.experiment,
-            tags=["report", *([published[:64]] if published else [])],
+            tags=["report", *([published] if published else [])],
             config={key: value for key, value in json.loads(report_text(report)).items() if key not in LOGGED},
         )
     except (OSError, RuntimeError, wandb.Error) as error:

@@ -1,5 +1,6 @@
 """wandb: runs that are opened offline by default and never with a prompt, and the mirror of metrics.csv in one."""
 
+import hashlib
 import importlib
 import os
 import re
@@ -34,6 +35,8 @@ TEMPORARY = "tmp-"
 OWNER_FILE = "attnlab_run.txt"
 """file in a wandb folder that names its run folder, relative to paths.runs"""
 _LOCKS: list[FileLock] = []
+LONGEST_NAME, LONGEST_TAG = 128, 64
+"""characters that wandb's server takes of the name of a run or a group, and of a tag"""
 SUMMARY = ("seconds", "steps_per_second", "parameters", "state_size", "peak_memory_bytes")
 """entries of result.json in the summary, together with the metrics"""
 
@@ -46,8 +49,10 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
 
     Args:
         root: paths.runs; all runs share its `wandb` folder.
-        about: name, group, job_type, tags and config, as in `wandb.init`.
+        about: name, group, job_type, tags and config, as in `wandb.init`; long names and tags are shortened.
     """
+    about |= {key: shortened(about[key], LONGEST_NAME) for key in ("name", "group") if key in about}
+    about["tags"] = [shortened(tag, LONGEST_TAG) for tag in about.get("tags", ())]
     wandb = import_wandb(root)
     online = options.name == "wandb_online"
     if online and not wandb.login(prompt=False):
@@ -70,6 +75,15 @@ def open_run(folder: Path, root: Path, options: LoggerOptions, **about: Any) -> 
     with suppress(OSError):
         (Path(run.dir).parent / OWNER_FILE).write_text(owner)
     return run
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of at most so many characters: of a longer one its beginning, a hash of the whole, and its end."""
+    if len(text) <= longest:
+        return text
+    middle = f"..{hashlib.sha256(text.encode()).hexdigest()[:8]}.."
+    end = text[-longest // 5 :]
+    return text[: longest - len(middle) - len(end)] + middle + end
 
 
 def import_wandb(root: Path) -> Any:
@@ -202,8 +216,6 @@ def log_finished_run(job: JobConfig, result: Mapping[str, Any]) -> str:
 def _tags(config: Mapping[str, Any], tag: str) -> list[str]:
     """Tags to filter runs by: task, model, changed options, normalisation, orthogonality loss, version."""
     kind, weight = config["model"]["normalization"]["kind"], config["model"]["ortho"]["weight"]
-    # wandb takes 64 characters; the end of a long tag tells it from others.
-    short = tag if len(tag) <= 64 else f"{tag[:51]}..{tag[-11:]}"
-    words = [config["task"]["name"], config["model"]["name"], *([] if tag == "default" else [short])]
+    words = [config["task"]["name"], config["model"]["name"], *([] if tag == "default" else [tag])]
     words += [f"normalization={kind}"] if kind != "none" else []
     return [*words, *(["ortho"] if weight else []), f"attnlab={attnlab.__version__}"]

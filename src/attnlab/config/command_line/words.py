@@ -13,10 +13,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, RangeSweep
 from hydra.errors import HydraException
 
-from attnlab.config.conf_files import group_choices, task_yaml
+from attnlab.config.conf_files import NAMED, aliases, group_choices, task_yaml
 from attnlab.config.dotted_keys import section_or_group
 from attnlab.config.message_text import hint, listed, offered, show
-from attnlab.config.nearest_word import choice, key_called, named_key, nearest
+from attnlab.config.nearest_word import choice, key_called, named_key, nearest, nearest_named
 from attnlab.config.problem import Problem
 from attnlab.config.schema import schema_keys
 from attnlab.config.shipped_files import CONF
@@ -151,6 +151,8 @@ def read_overrides(texts: Sequence[str], conf: Path) -> tuple[list[Item], list[P
             problems.append(Problem(show(text), f": {error}"))
             continue
         if item.key in items:
+            # of the first one, `sweep.Command` says whether there is such a choice
+            problems += group_problems(item, conf) if item.group else []
             problems.append(Problem(text, f": {item.key} is already set by {items[item.key].text}; give it once"))
         items.setdefault(item.key, item)
     return list(items.values()), problems
@@ -225,8 +227,10 @@ def group_problems(item: Item, conf: Path) -> list[Problem]:
     problems = []
     for value in item.values:
         if value not in choices and not (optional and value is None):
-            new = item.key in ("task", "model") and not nearest(str(value), choices)
-            offer = choice(str(value), choices, item.key) + ("; docs/extending.md shows how to add one" if new else "")
+            named = aliases(item.key, conf) if item.key in NAMED else None
+            offer = choice(str(value), choices, item.key, named)
+            if named is not None and not nearest_named(str(value), choices, named):
+                offer += f"; docs/{item.key}s.md describes all, docs/extending.md shows how to add one"
             problems.append(Problem(item.key, f"={show(value)}: no such choice{offer}"))
     return problems
 

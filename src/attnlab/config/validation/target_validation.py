@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.conf_files import group_choices, task_yaml
+from attnlab.config.conf_files import aliases, group_choices, task_yaml
 from attnlab.config.dotted_keys import join
 from attnlab.config.message_text import show
 from attnlab.config.nearest_word import choice
@@ -90,5 +90,5 @@ def _name_problems(node: Mapping[str, Any], group: str, conf: Path) -> list[Prob
     name, choices = node.get("name"), group_choices(conf).get(group, [])
     if name in [choice.rpartition("/")[2] for choice in choices]:
         return []
-    offer = choice(str(name), choices, f"{group}s")
+    offer = choice(str(name), choices, f"{group}s", aliases(group, conf))
     return [Problem(f"{group}.name", f"={show(name)}: no file conf/{group}/{name}.yaml{offer}")]

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import (
     TYPE_CHECKING,
@@ -88,7 +89,8 @@ def _problems(key: str, value: Any, kind: Any) -> list[Problem]:
     if value is dataclasses.MISSING:
         return [Problem(key, f": missing; expected {describe(kind)}")]
     if not dataclasses.is_dataclass(kind):
-        return [Problem(key, f"={show(value)}: expected {describe(kind)}{_advice(value, kind)}")]
+        shown = f'"{show(value)}"' if _is_quoted(value) else show(value)
+        return [Problem(key, f"={shown}: expected {describe(kind)}{_advice(value, kind)}")]
     if isinstance(value, Mapping):
         return unknown_keys(value, hints(kind), key)
     return [not_a_section(value, key, list(hints(kind)))]
@@ -192,8 +194,11 @@ def describe(kind: Any, most: int = MOST_OFFERED) -> str:  # noqa: PLR0911
 
 
 def _advice(value: Any, kind: Any) -> str:
-    """Advice for a wrong value: the nearest word, a float (1e5) as whole number, or why a number is too large."""
+    """Advice for a wrong value: the nearest word, no quotes around a number, a float (1e5) as whole number, or why a
+    number is too large."""
     leaves = list(_leaves(kind))
+    if _is_quoted(value):
+        return f"; this is text, write {value} without quotes" if _fits(_unquoted(value), kind) else "; this is text"
     if isinstance(value, str):
         words = [choice for leaf in leaves if get_origin(leaf) is Literal for choice in get_args(leaf)]
         return hint(nearest(value, [str(word) for word in words]))
@@ -203,6 +208,20 @@ def _advice(value: Any, kind: Any) -> str:
         return f"; {slip}"
     whole = int in leaves and isinstance(value, float) and value.is_integer() and accepts(int(value), kind)
     return f"; write {int(value)}" if whole else ""
+
+
+def _is_quoted(value: Any) -> bool:
+    """Whether a value is text that without quotes would be none: a number, a list, true, false or null."""
+    return isinstance(value, str) and not isinstance(_unquoted(value), str)
+
+
+def _unquoted(text: str) -> Any:
+    """What a text is without quotes; the text itself if that is text, too."""
+    for read in (json.loads, float):
+        # a text of many brackets is nested too deep
+        with suppress(ValueError, RecursionError):
+            return read(text)
+    return text
 
 
 def _leaves(kind: Any) -> list[Any]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.command_line.words import with_data_set_names
+from attnlab.config.conf_files import NAMED, aliases
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import command_line, counted, hint, listed, show
-from attnlab.config.nearest_word import nearest, nearest_key
+from attnlab.config.nearest_word import nearest, nearest_key, nearest_named
 from attnlab.config.problem import ConfigError, Problem
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import NOT_IDENTITY, task_and_split
@@ -180,8 +181,8 @@ def _narrowed(runs: Sequence[ReportRun], word: str) -> list[ReportRun]:
     # a value with commas, such as a list, is one value
     values = [text] if text in known else text.split(",")
     if unknown := [value for value in values if value not in known]:
-        near = hint(nearest(unknown[0], sorted(known)))
-        claim = f": no run has {key}={unknown[0]}{near}; {listed(sorted(known), 8)}"
+        named = nearest_named(unknown[0], known, aliases(key)) if key in NAMED else nearest(unknown[0], sorted(known))
+        claim = f": no run has {key}={unknown[0]}{hint(named)}; {listed(sorted(known), 8)}"
         raise ConfigError([Problem(word, claim)], "report.py")
     return [run for run in runs if meets(setting(key, run.config), values)]
 
