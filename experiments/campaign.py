@@ -35,6 +35,7 @@ from typing import Any, TextIO
 
 import yaml
 
+from attnlab.config.run_identity import is_former_default
 from attnlab.data.files.fetch import DataError
 from attnlab.report.runs.read_runs import DIVERGED, grouped, unpack
 from attnlab.run import run_lock
@@ -154,7 +155,10 @@ def changed_preset(claim: str, commit: str) -> str:
 
 
 def preset_at(commit: str | None, claim: str) -> list[Any] | None:
-    """A preset and the claims that it includes, without comments, at a commit or in this checkout; None if missing."""
+    """A preset and the claims that it includes, without comments, at a commit or in this checkout; None if missing.
+
+    Keys that repeat a former default are left out: they keep a claim as it was declared.
+    """
     file = f"{PRESETS}/{claim}.yaml"
     if commit is None:
         text = (ROOT / file).read_text() if (ROOT / file).is_file() else None
@@ -166,7 +170,20 @@ def preset_at(commit: str | None, claim: str) -> list[Any] | None:
         return None
     preset, place = yaml.safe_load(text), "/experiment/claims/"
     included = [each.removeprefix(place) for each in preset.get("defaults", []) if str(each).startswith(place)]
-    return [preset, *(preset_at(commit, each) for each in included)]
+    return [without_former_defaults(preset), *(preset_at(commit, each) for each in included)]
+
+
+def without_former_defaults(section: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """A section of a preset without keys whose value is a former default, and without sections of such keys only."""
+    kept: dict[str, Any] = {}
+    for name, value in section.items():
+        path = f"{key}.{name}".removeprefix(".")
+        if isinstance(value, Mapping) and value:
+            if inner := without_former_defaults(value, path):
+                kept[name] = inner
+        elif not is_former_default(path, value):
+            kept[name] = value
+    return kept
 
 
 def has_begun(claim: str) -> bool:
