@@ -36,6 +36,7 @@ from typing import Any, TextIO
 import yaml
 
 from attnlab.config.problem import UserError
+from attnlab.config.run_identity import is_former_default
 from attnlab.report.runs.read_runs import DIVERGED, grouped
 from attnlab.report.runs.run_archives import unpack
 from attnlab.run import run_lock
@@ -177,6 +178,8 @@ def changed_preset(claim: str, commit: str) -> str:
 def preset_at(commit: str | None, claim: str) -> list[Any] | None:
     """A preset and the claims that it includes, without comments, at a commit or in this checkout; None if missing.
 
+    Keys that repeat a former default are left out: they keep a claim as it was declared.
+
     Raises:
         CampaignError: it is no preset.
     """
@@ -198,7 +201,20 @@ def preset_at(commit: str | None, claim: str) -> list[Any] | None:
     if not isinstance(preset, dict) or not isinstance(preset.get("defaults", []), list):
         raise CampaignError(f"{where} is no preset: it has no settings, or its defaults are no list")
     included = [each.removeprefix(place) for each in preset.get("defaults", []) if str(each).startswith(place)]
-    return [preset, *(preset_at(commit, each) for each in included)]
+    return [without_former_defaults(preset), *(preset_at(commit, each) for each in included)]
+
+
+def without_former_defaults(section: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """A section of a preset without keys whose value is a former default, and without sections of such keys only."""
+    kept: dict[str, Any] = {}
+    for name, value in section.items():
+        path = f"{key}.{name}".removeprefix(".")
+        if isinstance(value, Mapping) and value:
+            if inner := without_former_defaults(value, path):
+                kept[name] = inner
+        elif not is_former_default(path, value):
+            kept[name] = value
+    return kept
 
 
 def has_begun(claim: str) -> bool:

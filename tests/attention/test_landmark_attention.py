@@ -1,5 +1,6 @@
 """Nystromformer and Skyformer: switches, published outputs, approximation, sampling, number formats."""
 
+import copy
 import math
 from itertools import product
 
@@ -29,6 +30,29 @@ def test_nystromformer_equals_the_reference(options: dict) -> None:
     attention = make(Nystromformer, **options, pinv_iterations=4, orthogonality=True, bias=options["n_landmarks"] > 1)
     compare_with_reference(attention, "bidirectional", 10)
     compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
+
+
+@pytest.mark.parametrize("n_landmarks", [3, 8])
+def test_the_published_start_of_the_inverse_is_over_the_batch_and_equals_the_reference(n_landmarks: int) -> None:
+    options = {"n_landmarks": n_landmarks, "conv_kernel": None, "pinv_iterations": 2}
+    attention = make(Nystromformer, **options, inverse_start="batch")
+    compare_with_reference(attention, "bidirectional", 10)
+    compare_with_reference(attention, "bidirectional", 13, (13, 9, 8, 3, 1, 0))
+    x = draw(2, 12, 8)
+
+    def effect_of_the_other_sample(attention: Nystromformer) -> float:
+        alone = torch.cat([attention(sample)[0] for sample in x.split(1)])
+        return (attention(x)[0] - alone).abs().max().item()
+
+    assert effect_of_the_other_sample(attention) > 1e-6
+    assert effect_of_the_other_sample(with_start(attention, "head")) < 1e-12
+
+
+def with_start(attention: Nystromformer, start: str) -> Nystromformer:
+    """A copy with another start of the inverse."""
+    other = copy.deepcopy(attention)
+    other.inverse_start = start
+    return other
 
 
 @pytest.mark.parametrize("sampling", ["segments", "uniform"])

@@ -40,6 +40,16 @@ def test_every_normalization_equals_the_reference(kind: str, placement: str, den
         compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
+@pytest.mark.parametrize("kind", ["l1", "l2", "rms"])
+@pytest.mark.parametrize("eps", [None, 0.5])
+def test_eps_of_a_norm_equals_the_reference(kind: str, eps: float | None) -> None:
+    normalization = Normalization(kind=kind, eps=eps)
+    attention = shaken(LinearAttention(8, 2, normalization=normalization).double())
+    assert attention.k_norm.eps == (eps or {"l1": 1e-6, "l2": 1e-12, "rms": 1e-6}[kind])
+    for mode in MODES:
+        compare_with_reference(attention, mode, 5)
+
+
 @pytest.mark.parametrize(
     ("bias", "scale_queries", "eps"), [(False, True, 1e-5), (True, False, 1e-6), (True, True, 0.5)]
 )

@@ -122,6 +122,17 @@ OF_PRESET = {
     for preset, (task, words) in SIZES.items()
 }
 
+OF_GOOGLES_LONG_RANGE_ARENA = {
+    ("image", "vanilla"): (128, 64, 8, 1, 128, 0.3, 0.2),
+    ("image", "linear_katharopoulos"): (128, 64, 8, 1, 128, 0.3, 0.2),
+    ("image", "performer_relu"): (128, 64, 8, 1, 128, 0.3, 0.2),
+    ("pathfinder", "vanilla"): (32, 16, 4, 4, 32, 0.2, 0.1),
+    ("pathfinder", "linear_katharopoulos"): (128, 64, 2, 1, 128, 0.2, 0.1),
+    ("pathfinder", "performer_relu"): (32, 16, 8, 4, 32, 0.2, 0.1),
+}
+"""task and row: emb_dim, qkv_dim, num_heads, num_layers, mlp_dim, dropout_rate, attention_dropout_rate of
+lra_benchmarks/image/configs at cd31e5c; the Transformer's since ee6649e of 29 August 2021"""
+
 SORT_OF_CLEVR_OF_MITTAL_ET_AL = {
     "backbone.d_model": 256,
     "backbone.n_heads": 4,
@@ -271,6 +282,15 @@ def test_rows_from_skyformer_have_its_attentions() -> None:
         assert result[name]["backbone"]["attention_dropout"] == dropout, name
         for node in attentions(result[name]):
             assert {key: node[key] for key in options} == options, name
+
+
+@pytest.mark.parametrize("task", ["image", "pathfinder"])
+def test_pictures_of_googles_long_range_arena_have_the_sizes_of_its_repository(task: str) -> None:
+    keys = ["d_model", "d_attention", "n_heads", "n_layers", "d_feed_forward", "dropout", "attention_dropout"]
+    rows = jobs(f"lra_google/{task}", "model=vanilla,qin2022/linear_katharopoulos,performer_relu", "-m")
+    actual = {(task, row): tuple(job["backbone"][key] for key in keys) for row, job in rows.items()}
+    assert actual == {cell: sizes for cell, sizes in OF_GOOGLES_LONG_RANGE_ARENA.items() if cell[0] == task}
+    assert all(job["backbone"]["d_classifier"] == job["backbone"]["d_feed_forward"] for job in rows.values())
 
 
 @pytest.mark.parametrize(("preset", "row", "published", "differences"), PARAMETERS)

@@ -185,6 +185,19 @@ def test_a_run_is_found_under_every_name_of_its_setting(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "scan-length_cutoff-26")
 
 
+def test_a_run_with_former_defaults_is_found_under_its_former_name(tmp_path: Path) -> None:
+    """And not where that folder now holds a run of today's defaults."""
+    words = ["task=mqar", f"paths.runs={tmp_path}"]
+    today, former = composed(*words), composed(*words, "backbone.initialization=normal")
+    assert run_folder(today).parent.name == "default"
+    assert find_run_folder(former) == run_folder(former) != run_folder(today)
+    run_folder(today).mkdir(parents=True)
+    for written, found in ((former, run_folder(today)), (today, run_folder(former))):
+        (run_folder(today) / "config.yaml").write_text(yaml.safe_dump(written))
+        assert find_run_folder(former) == found
+        assert find_run_folder(today) == run_folder(today)
+
+
 def test_a_preset_that_is_gone_leaves_the_plain_name() -> None:
     config = composed("experiment=quickstart")
     assert run_tag({**config, "experiment": "gone"}) == run_tag({**config, "experiment": None})

@@ -118,7 +118,16 @@ def test_an_optional_argument_is_checked(package: str, value: Any, fits: bool, t
 def test_options_that_are_handed_on_are_arguments(package: str) -> None:
     """The keys of `Unpack[TypedDict]`, with the defaults of the base class; others than a TypedDict's are unknown."""
     collected = {name: read_signature(f"{package}.options.{name}") for name in ("Plain", "Written", "Untyped")}
-    options = {"bias", "initialization", "orthogonality", "positions", "normalization", "chunk_size", "gain"}
+    options = {
+        "bias",
+        "initialization",
+        "orthogonality",
+        "positions",
+        "normalization",
+        "chunk_size",
+        "gain",
+        "inner_width",
+    }
     for name in ("Plain", "Written"):
         assert collected[name].arguments.keys() == {"d_model", "n_heads", *options}
     assert (

@@ -8,7 +8,7 @@ from support.model_cases import SPECS, backbone_of, config_of, network_of
 from support.small_runs import checked
 from torch import nn
 
-from attnlab.attention.base import AttentionOptions
+from attnlab.attention.base import Attention, AttentionOptions
 from attnlab.attention.linear import LinearAttention
 from attnlab.config.job_config import check_config, compose_config
 from attnlab.config.targets import constructor_arguments, signature_of
@@ -117,6 +117,50 @@ def test_normal_weights_are_drawn_as_in_bert() -> None:
     for name, module in maps.items():
         assert module.weight.std().item() == pytest.approx(0.02, rel=0.1), name
         assert module.bias is None or not module.bias.any(), name
+
+
+def test_maps_to_the_residual_stream_are_drawn_smaller_as_in_gpt_2() -> None:
+    """0.02 / sqrt(2 layers), as in zoology: the output map of attention and the last of the feed-forward part."""
+    backbone = backbone_of("vanilla", "flip_flop", initialization="normal_residual", d_model=64, n_layers=8)
+    network = build_network(backbone, config_of("vanilla").model, SPECS["flip_flop"])
+    maps = {name: module for name, module in network.named_modules() if isinstance(module, nn.Linear)}
+    smaller = {name for name in maps if name.endswith((".out_proj", ".outer"))}
+    assert len(smaller) == 16 and len(maps) > 48
+    for name, module in maps.items():
+        assert module.weight.std().item() == pytest.approx(0.005 if name in smaller else 0.02, rel=0.1), name
+        assert module.bias is None or not module.bias.any(), name
+
+
+@pytest.mark.parametrize("task", ["mqar", "mad", "wikitext2"])
+@pytest.mark.parametrize(
+    ("model", "kind", "eps"),
+    [
+        ("retention", "none", 0.0),
+        ("gated_linear", "none", 0.0),
+        ("scalar_gated_linear", "none", 0.0),
+        ("delta_rule", "l2", 1e-6),
+        ("negative_delta_rule", "l2", 1e-6),
+        ("gated_delta_rule", "l2", 1e-6),
+        ("channel_gated_delta_rule", "l2", 1e-6),
+        ("based", "none", 0.0),
+        ("forgetting", "none", 0.0),
+    ],
+)
+def test_recurrences_have_the_projections_and_the_eps_of_flash_linear_attention(
+    model: str, kind: str, eps: float, task: str
+) -> None:
+    """At bc3b101: no bias in q_proj, k_proj, v_proj, o_proj; l2norm with eps=1e-6. The tasks have biases otherwise."""
+    config = checked(compose_config([f"task={task}", f"model={model}"]))
+    assert config.backbone.attention_bias
+    network = build_network(config.backbone, config.model, SPECS["flip_flop"])
+    attentions = [module for module in network.modules() if isinstance(module, Attention)]
+    maps = [getattr(attention, f"{part}_proj") for attention in attentions for part in ("q", "k", "v", "out")]
+    assert maps and all(each.bias is None for each in maps)
+    assert {(attention.k_norm.kind, attention.k_norm.eps) for attention in attentions} == {(kind, eps)}
+
+
+def test_recall_starts_with_the_weights_of_zoology() -> None:
+    assert compose_config(["task=mqar"])["backbone"]["initialization"] == "normal_residual"
 
 
 def test_dropout_between_the_feed_forward_maps_has_a_rate_of_its_own() -> None:

@@ -8,6 +8,7 @@ from support.module_copies import check_network_copies
 from torch import Tensor
 
 from attnlab.attention.positions.sinusoidal import patch_positions, sinusoidal
+from attnlab.config.job_config import compose_config
 from attnlab.config.targets import POSITIONS, names_in
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.network_parts import positions_named
@@ -59,6 +60,14 @@ def test_tokens_and_positions_have_their_scales(
     if absolute:
         expected = expected + positions_times * sinusoid_loop(range(3, 10), WIDTH)
     torch.testing.assert_close(embedding(tokens, first=3), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_tokens_of_formal_languages_are_smaller_than_their_positions() -> None:
+    """0.02 sqrt(64) times a normal cut at two standard deviations (Deletang et al. 2023), beside sinusoids of 0.71."""
+    variant = compose_config(["task=formal_language"])["backbone"]["embedding"]
+    tokens = make(variant, absolute=False)(torch.arange(VOCABULARY)[None]).detach()
+    assert tokens.abs().max().item() <= 0.04 * math.sqrt(WIDTH)
+    assert tokens.square().mean().sqrt().item() == pytest.approx(0.8796 * 0.02 * math.sqrt(WIDTH), rel=0.02)
 
 
 def sinusoid_loop(positions: range, width: int) -> Tensor:

@@ -115,6 +115,9 @@ def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_
     write_run(campaign, checkout, cells[0])
     (presets / "brief.yaml").write_text(PRESET + "# measured: a lot\n")
     campaign.require_unchanged(campaign.read_queue())
+    pinned = "model: {attention_bias: null, normalization: {eps: null}}\nbackbone: {initialization: normal, "
+    (presets / "brief.yaml").write_text(PRESET.replace("backbone: {", pinned))
+    campaign.require_unchanged(campaign.read_queue())
     (presets / "brief.yaml").write_text(PRESET.replace("120", "130"))
     with pytest.raises(campaign.CampaignError, match="new name"):
         campaign.require_unchanged(campaign.read_queue())

@@ -43,8 +43,8 @@ def attention(
 def features(module: nn.Module, row: Tensor, norm: nn.Module) -> Tensor:
     """relu of one query or key of one head, normalised before or after it."""
     if module.norm_first:
-        return relu(normalize(norm.kind, row, norm.gain))
-    return normalize(norm.kind, relu(row), norm.gain)
+        return relu(normalize(norm.kind, row, norm.gain, norm.eps))
+    return normalize(norm.kind, relu(row), norm.gain, norm.eps)
 
 
 def relu(row: Tensor) -> Tensor:

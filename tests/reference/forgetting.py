@@ -15,7 +15,7 @@ def attention(
     """Output and penalty; padded queries see no key."""
     q, k = (
         [
-            [[normalize(norm.kind, row, norm.gain) for row in head] for head in sample]
+            [[normalize(norm.kind, row, norm.gain, norm.eps) for row in head] for head in sample]
             for sample in split(linear, x, module.n_heads)
         ]
         for linear, norm in ((module.q_proj, module.q_norm), (module.k_proj, module.k_norm))

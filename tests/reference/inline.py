@@ -36,8 +36,8 @@ def attention(
 def features(module: nn.Module, row: Tensor, norm: nn.Module) -> Tensor:
     """phi of one query or key of one head, normalised before or after it."""
     if module.norm_first:
-        return module.feature_map(normalize(norm.kind, row, norm.gain))
-    return normalize(norm.kind, module.feature_map(row), norm.gain)
+        return module.feature_map(normalize(norm.kind, row, norm.gain, norm.eps))
+    return normalize(norm.kind, module.feature_map(row), norm.gain, norm.eps)
 
 
 def convolution(

@@ -43,11 +43,16 @@ def segments(n: int, number: int) -> list[list[int]]:
     return parts
 
 
-def iterated(matrix: Tensor, iterations: int) -> Tensor:
-    """Z <- Z (13 I - M Z (15 I - M Z (7 I - M Z))) / 4 from Z = M^T / (largest column sum of M)."""
+def iterated(matrix: Tensor, iterations: int, largest: Tensor | None = None) -> Tensor:
+    """Z <- Z (13 I - M Z (15 I - M Z (7 I - M Z))) / 4 from Z = M^T / (largest column sum of M, or a given one)."""
     eye = torch.eye(len(matrix), dtype=matrix.dtype)
-    inverse = matrix.T / torch.stack([column.sum() for column in matrix.T]).max()
+    inverse = matrix.T / (largest_column_sum(matrix) if largest is None else largest)
     for _ in range(iterations):
         step = matrix @ inverse
         inverse = inverse @ (13 * eye - step @ (15 * eye - step @ (7 * eye - step))) / 4
     return inverse
+
+
+def largest_column_sum(matrix: Tensor) -> Tensor:
+    """The largest sum of a column."""
+    return torch.stack([column.sum() for column in matrix.T]).max()

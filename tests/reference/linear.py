@@ -65,8 +65,8 @@ def attention_on_features(
 def features(module: nn.Module, row: Tensor, norm: nn.Module, phi: Callable[[Tensor], Tensor]) -> Tensor:
     """phi of one query or key of one head, normalised before or after it."""
     if module.norm_first:
-        return phi(normalize(norm.kind, row, norm.gain))
-    return normalize(norm.kind, phi(row), norm.gain)
+        return phi(normalize(norm.kind, row, norm.gain, norm.eps))
+    return normalize(norm.kind, phi(row), norm.gain, norm.eps)
 
 
 def elu_plus_one(row: Tensor) -> Tensor:

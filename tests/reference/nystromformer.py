@@ -1,9 +1,10 @@
 """Slow reference of Nystromformer's attention, one sample and head at a time."""
 
 import math
+from functools import partial
 
 import torch
-from reference.landmarks import Rows, by_head, iterated, segments
+from reference.landmarks import Rows, by_head, iterated, largest_column_sum, segments
 from torch import Tensor, nn
 
 
@@ -12,15 +13,30 @@ def attention(
 ) -> tuple[Tensor, Tensor]:
     """Output and penalty; padded positions give zeros."""
     assert memory is None and not causal
-    return by_head(one_head, module, x, mask)
+    if module.inverse_start == "head":
+        return by_head(one_head, module, x, mask)
+    largest = []
+
+    def looked_at(module: nn.Module, h: int, q: Rows, k: Rows, v: Rows) -> Rows:
+        largest.append(largest_column_sum(between_landmarks(module, q, k)[0]))
+        return v
+
+    by_head(looked_at, module, x, mask)
+    return by_head(partial(one_head, largest=torch.stack(largest).max()), module, x, mask)
 
 
-def one_head(module: nn.Module, h: int, q: Rows, k: Rows, v: Rows) -> Rows:
-    """Three softmax factors, the middle one inverted, and the convolution of the values."""
+def between_landmarks(module: nn.Module, q: Rows, k: Rows) -> tuple[Tensor, Rows, Rows]:
+    """The matrix between landmarks, and the landmarks of queries and keys."""
     parts = segments(len(q), module.n_landmarks)
     q_means, k_means = ([sum(rows[i] for i in part) / len(part) for part in parts] for rows in (q, k))
+    return torch.stack([softmax(row, torch.stack(k_means)) for row in q_means]), q_means, k_means
+
+
+def one_head(module: nn.Module, h: int, q: Rows, k: Rows, v: Rows, largest: Tensor | None = None) -> Rows:
+    """Three softmax factors, the middle one inverted, and the convolution of the values."""
+    between, q_means, k_means = between_landmarks(module, q, k)
     keys, values, means = torch.stack(k), torch.stack(v), torch.stack(k_means)
-    inverse = iterated(torch.stack([softmax(row, means) for row in q_means]), module.pinv_iterations)
+    inverse = iterated(between, module.pinv_iterations, largest)
     context = inverse @ torch.stack([softmax(row, keys) @ values for row in q_means])
     out = [softmax(row, means) @ context for row in q]
     if module.conv is None:

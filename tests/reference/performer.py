@@ -101,8 +101,8 @@ def features(module: nn.Module, row: Tensor, inner: list[Tensor], shift: Tensor 
 
 
 def before(module: nn.Module, row: Tensor, norm: nn.Module) -> Tensor:
-    return normalize(norm.kind, row, norm.gain) if module.norm_first else row
+    return normalize(norm.kind, row, norm.gain, norm.eps) if module.norm_first else row
 
 
 def after(module: nn.Module, values: Tensor, norm: nn.Module) -> Tensor:
-    return values if module.norm_first else normalize(norm.kind, values, norm.gain)
+    return values if module.norm_first else normalize(norm.kind, values, norm.gain, norm.eps)

@@ -3,19 +3,18 @@
 import torch
 from torch import Tensor
 
-EPS = 1e-6
 
-
-def normalize(kind: str, x: Tensor, gain: Tensor | None) -> Tensor:
-    """x over its length; l1: sum of sizes, l2: root of the sum of squares, rms: root of their mean, times a gain."""
+def normalize(kind: str, x: Tensor, gain: Tensor | None, eps: float = 1e-6) -> Tensor:
+    """x over its length; l1: sum of sizes, l2: root of the sum of squares, rms: root of their mean, times a gain. A
+    small number is added to sums of sizes, and to sums and means of squares."""
     squares = sum(value * value for value in x)
     match kind:
         case "none":
             return x
         case "l1":
-            return x / (sum(abs(value) for value in x) + EPS)
+            return x / (sum(abs(value) for value in x) + eps)
         case "l2":
-            return x / torch.sqrt(squares + EPS**2)
+            return x / torch.sqrt(squares + eps)
         case "rms":
-            return gain * (x / torch.sqrt(squares / len(x) + EPS))
+            return gain * (x / torch.sqrt(squares / len(x) + eps))
     raise AssertionError(f"no reference for kind {kind}")

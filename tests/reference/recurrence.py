@@ -83,9 +83,9 @@ def convolved(weight: Tensor, rows: list[Tensor], t: int) -> Tensor:
 def changed(row: Tensor, norm: nn.Module | None, activation: bool, norm_first: bool) -> Tensor:
     """One query, key or value: x sigmoid(x), and the norm before or after it."""
     if norm is not None and norm_first:
-        row = normalize(norm.kind, row, norm.gain)
+        row = normalize(norm.kind, row, norm.gain, norm.eps)
     row = row * torch.sigmoid(row) if activation else row
-    return row if norm is None or norm_first else normalize(norm.kind, row, norm.gain)
+    return row if norm is None or norm_first else normalize(norm.kind, row, norm.gain, norm.eps)
 
 
 def placed(positions: nn.Module | None, h: int, q: list[Tensor], k: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

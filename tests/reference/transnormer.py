@@ -62,8 +62,8 @@ def features(module: nn.Module, heads: Heads, norm: nn.Module) -> Heads:
 
     def of(row: Tensor) -> Tensor:
         if module.norm_first:
-            return phi(module.feature_map, normalize(norm.kind, row, norm.gain))
-        return normalize(norm.kind, phi(module.feature_map, row), norm.gain)
+            return phi(module.feature_map, normalize(norm.kind, row, norm.gain, norm.eps))
+        return normalize(norm.kind, phi(module.feature_map, row), norm.gain, norm.eps)
 
     return [[[of(row) for row in head] for head in sample] for sample in heads]
 

@@ -72,14 +72,15 @@ class Observation:
 StateT = TypeVar("StateT", bound=State)
 
 
-def require_heads(d_model: int, n_heads: int) -> None:
+def require_heads(d_model: int, n_heads: int, inner_width: int | None = None) -> None:
     """Checks that heads have a whole width.
 
     Raises:
-        ValueError: n_heads does not divide d_model.
+        ValueError: n_heads does not divide inner_width, or d_model without one.
     """
-    if d_model % n_heads:
-        raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
+    name, width = ("d_model", d_model) if inner_width is None else ("inner_width", inner_width)
+    if width % n_heads:
+        raise ValueError(f"n_heads={n_heads} does not divide {name}={width}")
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -89,27 +90,35 @@ class AttentionOptions(TypedDict, total=False):
     initialization: Initialization
     orthogonality: bool
     positions: Positions | None
+    inner_width: Width | None
+
+
+def head_width_of(d_model: int, n_heads: int, options: AttentionOptions) -> int:
+    """Width of a head, for constructors that need it before that of `Attention`."""
+    return (options.get("inner_width") or d_model) // n_heads
 
 
 class Attention(nn.Module, ABC, Generic[StateT]):
-    """Multi-head attention with projections `q_proj, k_proj, v_proj, out_proj` of E x E.
+    """Multi-head attention with projections `q_proj, k_proj, v_proj` from E to the inner width, and `out_proj` back.
 
     A subclass implements `attend`; for incremental decoding with a state S (`class Mechanism(Attention[S])`) also
     `init_state`, `step` and `state_size` (and `state_after`, where something is faster than steps), and it declares
     `supports_step`. The config check refuses the rest:
 
-    supports_*: whether a form exists; limits: options that exclude a form, `{option: {value: [supports_...]}}`.
+    supports_*: whether a form exists (supports_inner_width: not inherited, as projections may be others);
+        limits: options that exclude a form, `{option: {value: [supports_...]}}`.
     reads_normalization: the keys of `model.normalization` that a mechanism with a `normalization` reads.
     values_of_null: options for which None stands for a value of the class, with these values.
     cross_equals_self: cross-attention from the first positions over the whole sequence equals self-attention there, so
         a last layer can leave out the others; not inherited, since a subclass may change what is computed.
 
     Args:
-        d_model, n_heads: model width E, and number of heads H, which divides it.
+        d_model, n_heads: model width E, and number of heads H, which divides the inner width.
         bias: biases in the four projections.
         initialization: xavier = xavier-uniform weights and zero biases; torch = PyTorch's default.
         orthogonality: compute the orthogonality loss on the values as the penalty.
         positions: the network's positions, where they do something in the scores of this self-attention.
+        inner_width: of queries, of keys and of values, all heads together; None = d_model.
 
     Attributes:
         causal_reach: number of positions that a causal query sees, up to its own; None = all of the past.
@@ -118,7 +127,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         observer: called with an `Observation` at every forward; None (no cost) unless diagnostics set it.
 
     Raises:
-        ValueError: a value does not fit, or n_heads does not divide d_model. TypeError: an unknown argument.
+        ValueError: a value does not fit, or n_heads does not divide the inner width. TypeError: an unknown argument.
     """
 
     supports_bidirectional: bool = True
@@ -128,8 +137,9 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     supports_position_scores: ClassVar[bool] = False
     supports_rotation: ClassVar[bool] = False
     supports_orthogonality: ClassVar[bool] = True
+    supports_inner_width: ClassVar[bool] = False
     replaces_feed_forward: ClassVar[bool] = False
-    reads_normalization: ClassVar[tuple[str, ...]] = ("kind", "placement", "denominator")
+    reads_normalization: ClassVar[tuple[str, ...]] = ("kind", "placement", "denominator", "eps")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
     values_of_null: ClassVar[Mapping[str, Any]] = {}
     cross_equals_self: ClassVar[bool] = False
@@ -142,6 +152,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.cross_equals_self = vars(cls).get("cross_equals_self", False)
+        cls.supports_inner_width = vars(cls).get("supports_inner_width", False)
         check_when_made(cls)
         for name, checked in (("step", with_checked_position), ("init_state", with_checked_memory)):
             if name in vars(cls):
@@ -156,11 +167,15 @@ class Attention(nn.Module, ABC, Generic[StateT]):
         initialization: Initialization = "torch",
         orthogonality: bool = False,
         positions: Positions | None = None,
+        inner_width: Width | None = None,
     ) -> None:
         super().__init__()
-        require_heads(d_model, n_heads)
+        if inner_width is not None and not self.supports_inner_width:
+            raise ValueError(f"{type(self).__name__} has no inner width other than d_model")
+        require_heads(d_model, n_heads, inner_width)
         self.d_model, self.n_heads, self.orthogonality = d_model, n_heads, orthogonality
-        self.head_width = d_model // n_heads
+        self.inner_width = inner_width or d_model
+        self.head_width = self.inner_width // n_heads
         self.make_projections(d_model, bias)
         if initialization == "xavier":
             for proj in (child for child in self.children() if isinstance(child, nn.Linear)):
@@ -169,7 +184,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
                     nn.init.zeros_(proj.bias)
         if positions is not None and positions.needs is not None and not getattr(self, positions.needs):
             raise ValueError(f"{type(self).__name__} has no form with {type(positions).__name__}")
-        self.positions = None if positions is None else positions.in_scores(d_model, n_heads, initialization)
+        self.positions = None if positions is None else positions.in_scores(self.inner_width, n_heads, initialization)
         adds = self.positions is not None and type(self.positions).added is not InScores.added
         if adds and not self.supports_position_scores:
             raise ValueError(f"{type(positions).__name__} adds to scores: its `needs` is not supports_position_scores")
@@ -181,8 +196,8 @@ class Attention(nn.Module, ABC, Generic[StateT]):
 
     def make_projections(self, d_model: int, bias: bool) -> None:
         """Make the projections from and to the residual stream; a mechanism with other ones overrides this."""
-        maps = (LinearMap(d_model, d_model, bias=bias) for _ in range(4))
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = maps
+        self.q_proj, self.k_proj, self.v_proj = (LinearMap(d_model, self.inner_width, bias=bias) for _ in range(3))
+        self.out_proj = LinearMap(self.inner_width, d_model, bias=bias)
 
     @abstractmethod
     def attend(

@@ -14,6 +14,7 @@ from typing import Unpack
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlab.attention.base import head_width_of
 from attnlab.attention.core.linear_core import FEATURE_MAPS, FeatureMapAttention, FeatureMapOptions, PositiveFeatureMap
 from attnlab.attention.core.tensor_types import Queries
 from attnlab.config.schema import NonNegative
@@ -30,6 +31,7 @@ class LinearAttention(FeatureMapAttention):
 
     supports_rotation = True
     cross_equals_self = True
+    supports_inner_width = True
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class LinearAttention(FeatureMapAttention):
         eps: NonNegative = 1e-5,
         **options: Unpack[FeatureMapOptions],
     ) -> None:
-        scale = (d_model // n_heads) ** -0.5 if scale_queries else 1.0
+        scale = head_width_of(d_model, n_heads, options) ** -0.5 if scale_queries else 1.0
         super().__init__(d_model, n_heads, scale=scale, eps=eps, **options)
         self.feature_map = FEATURE_MAPS[feature_map]
 

@@ -9,11 +9,11 @@ where A^+ is the Moore-Penrose inverse by six iterations and conv is over positi
 Cost O(N m D + m^3) per head. Bidirectional self-attention only. Causal and step: landmarks come from the whole
 sequence, so earlier tokens would see later ones. Cross: some landmarks come from queries, which have no padding mask in
 cross-attention; the publication has no cross form. The published code cuts the padded sequence into segments and starts
-the inverse from a maximum over the whole batch; here both are computed for each sample from its real positions, so that
-neither other samples nor padding change the result.
+the inverse from A^T over the largest column sum in the whole batch; here both are of each sample and its real
+positions, so that neither other samples nor padding change the result. `inverse_start=batch` is the published start.
 """
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,8 @@ class Nystromformer(Attention):
         d_model, n_heads, options: as in Attention.
         n_landmarks: most segments, m (published: 64 in pretraining, 32 to 256 on the Long Range Arena).
         pinv_iterations: iterations of the inverse.
+        inverse_start: A^T over its largest column sum: of each head of each sample, or of all in the batch (published),
+            so that the output of a sample depends on the others.
         conv_kernel: size of the convolution over values, an odd number; null = no convolution.
 
     Raises:
@@ -55,13 +57,14 @@ class Nystromformer(Attention):
         *,
         n_landmarks: Count = 64,
         pinv_iterations: Count = 6,
+        inverse_start: Literal["head", "batch"] = "head",
         conv_kernel: Count | None = 35,
         **options: Unpack[AttentionOptions],
     ) -> None:
         super().__init__(d_model, n_heads, **options)
         if conv_kernel is not None and conv_kernel % 2 == 0:
             raise ValueError(f"conv_kernel={conv_kernel}: expected an odd number, or null for no convolution")
-        self.n_landmarks, self.pinv_iterations = n_landmarks, pinv_iterations
+        self.n_landmarks, self.pinv_iterations, self.inverse_start = n_landmarks, pinv_iterations, inverse_start
         self.conv = None
         if conv_kernel is not None:
             self.conv = nn.Conv2d(n_heads, n_heads, (conv_kernel, 1), groups=n_heads, bias=False)
@@ -73,7 +76,8 @@ class Nystromformer(Attention):
             q_means, k_means = segment_means(q, starts, sizes), segment_means(k, starts, sizes)
             scores, real = q_means @ k_means.transpose(-1, -2) * q.shape[-1] ** -0.5, sizes > 0
             between = with_identity(softmax_weights(scores, real[:, None, None, :]), real)
-            context = pseudo_inverse(between, self.pinv_iterations) @ fused_softmax(q_means, k, v, mask, False)
+            inverse = pseudo_inverse(between, self.pinv_iterations, self.inverse_start == "batch")
+            context = inverse @ fused_softmax(q_means, k, v, mask, False)
             out = fused_softmax(q, k_means, context, None if mask is None else real, False)
             return (out if self.conv is None else out + _convolved(v, mask, self.conv)).to(dtype)
 

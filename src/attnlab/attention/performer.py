@@ -39,6 +39,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlab.attention.base import head_width_of
 from attnlab.attention.core.linear_core import FeatureMapAttention, FeatureMapOptions, LinearState
 from attnlab.attention.core.mask_forms import padded_heads_of
 from attnlab.attention.core.tensor_types import KeyMask, Keys, Memory, Queries
@@ -102,6 +103,7 @@ class Performer(FeatureMapAttention):
 
     supports_rotation = True
     cross_equals_self = True
+    supports_inner_width = True
 
     # In the causal form every key would depend on later keys.
     limits: ClassVar = {"key_stabilizer": {"sequence": ["supports_causal"]}}
@@ -124,7 +126,7 @@ class Performer(FeatureMapAttention):
         key_sum_eps: NonNegative = 1e-6,
         **options: Unpack[FeatureMapOptions],
     ) -> None:
-        width = d_model // n_heads
+        width = head_width_of(d_model, n_heads, options)
         n_features = default_features(width) if n_features is None else n_features
         super().__init__(d_model, n_heads, n_features=n_features, eps=key_sum_eps, **options)
         if kernel == "relu" and key_stabilizer != "none":

@@ -14,3 +14,4 @@ class SoftmaxAttention(ScaledDotAttention):
     """Softmax attention."""
 
     cross_equals_self = True
+    supports_inner_width = True

@@ -10,11 +10,13 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import yaml
 
 from attnlab.config.compose import compose_unresolved
 from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices
@@ -23,7 +25,7 @@ from attnlab.config.fill_defaults import class_defaults, defaults, filled, with_
 from attnlab.config.interpolations import Interpolations
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
-from attnlab.config.plain_yaml import table_beside
+from attnlab.config.plain_yaml import LOADER, table_beside
 from attnlab.config.shipped_files import CONF
 from attnlab.config.targets import MECHANISM, values_of_null
 
@@ -174,21 +176,34 @@ def ordered(parts: Mapping[str, str], config: Mapping[str, Any]) -> list[str]:
     return [parts[key] for key in sorted(parts.keys() - bookkeeping(config), key=_importance)]
 
 
-def tag_parts(config: Mapping[str, Any], conf: Path = CONF, *presets: str) -> dict[str, str]:
+def tag_parts(
+    config: Mapping[str, Any], conf: Path = CONF, *presets: str, former: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     """Differences from the composition of this task and model by key, bookkeeping included: `key=value`.
 
     Args:
         presets: `experiment=...` and `debug=...` of the composition; none: the plain composition.
+        former: defaults that the composition had in earlier versions, by the ends of their keys; null = no such key.
     """
     plain = composition(config["task"]["name"], config["model"]["name"], conf, *presets)
     config = with_filled_shares(_with_mechanism(config, plain))
     actual = _with_nulls(flatten(without_sections(config)))
     expected = _with_nulls(_without_unused_defaults(plain.expected(config), actual))
+    for key, name in _keys_of(former or {}, actual.keys() | expected.keys()):
+        expected[key] = (former or {})[name]
+        if expected[key] is None and actual.get(key) is None:
+            expected.pop(key)
+            actual.pop(key, None)
     shown = {f"task.{option}" for option in ("label", *label_options(config["task"]))}
     keys = (actual.keys() | expected.keys()) - shown
     return {
         key: f"{plain.suffixes.get(key, key)}={_text(actual, key)}" for key in keys if _differ(actual, expected, key)
     }
+
+
+def _keys_of(names: Iterable[str], keys: Iterable[str]) -> list[tuple[str, str]]:
+    """The keys that are one of these names or end in it, each with the name."""
+    return [(key, name) for key in keys for name in names if key == name or key.endswith(f".{name}")]
 
 
 def _with_mechanism(config: Mapping[str, Any], plain: Composition) -> dict[str, Any]:
@@ -256,7 +271,31 @@ def find_run_folder(config: Mapping[str, Any], conf: Path = CONF) -> Path:
     others = (tag / named.name for tag in sorted(named.parents[1].glob(f"*,{digest(plain)}")))
     folders = [named, folder_with(cut_tag(plain), config), *others]
     with_run = (folder for folder in folders if (folder / _CONFIG_FILE).exists())
-    return next(with_run, None) or next((folder for folder in folders if folder.parent.is_dir()), named)
+    return (
+        next(with_run, None)
+        or _former_folder(config, conf)
+        or next((folder for folder in folders if folder.parent.is_dir()), named)
+    )
+
+
+def is_former_default(key: str, value: Any) -> bool:
+    """Whether a value of a key was its default in earlier versions, for any task."""
+    tables = _TABLE["former_defaults"].values()
+    return any(table[name] == value for table in tables for _, name in _keys_of(table, [key]))
+
+
+def _former_folder(config: Mapping[str, Any], conf: Path) -> Path | None:
+    """The folder that earlier versions gave this run, if it has the run and not one of today's defaults."""
+    table = _TABLE["former_defaults"]
+    former = table["any"] | table.get(config["task"]["name"], {})
+    folder = folder_with(tag_of(tag_parts(config, conf, former=former), config, conf), config)
+    try:
+        stored = flatten(yaml.load((folder / _CONFIG_FILE).read_text(encoding="utf-8"), LOADER))
+    except (OSError, ValueError, AttributeError, yaml.YAMLError):
+        return None
+    actual = flatten(config)
+    keys = [key for key, _ in _keys_of(former, actual.keys() | stored.keys())]
+    return folder if all(unique_text(stored.get(key)) == unique_text(actual.get(key)) for key in keys) else None
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from attnlab.config.validation.ranges import (
 )
 
 Pattern = Literal["sequential", "alternating", "parallel", "sequential_reversed", "alternating_reversed"]
-Embedding = Literal["noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small"]
+Embedding = Literal[
+    "noscale", "upscale_tokens", "upscale_normal", "downscale_positions", "xavier", "small", "upscale_small"
+]
 OrthoForm = Literal["frobenius", "frobenius_unsquared", "unnormalized", "unnormalized_unsquared", "absolute_cosine"]
 OrthoValues = Literal["per_head", "full_width"]
 
@@ -32,11 +34,13 @@ class Backbone:
     d_model: Width
     """width of the residual stream"""
     n_heads: Width
-    """attention heads; must divide d_model"""
+    """attention heads; must divide d_attention"""
     n_layers: Depth
     """layers of the encoder (with share_layers: how often its one layer is applied)"""
     n_decoder_layers: Depth | None = None
     """layers of the decoder; null = n_layers"""
+    d_attention: Width | None = None
+    """width of queries, of keys and of values, all heads together; null = d_model"""
     d_feed_forward: Width
     """inner width of the feed-forward part"""
     dropout: Probability
@@ -76,9 +80,10 @@ class Backbone:
     """output layer shares the output embedding's weights"""
     attention_bias: bool = True
     """biases in the query, key, value and output projections"""
-    initialization: Literal["xavier", "torch", "normal"] = "torch"
+    initialization: Literal["xavier", "torch", "normal", "normal_residual"] = "torch"
     """xavier: Xavier-uniform projections (Csordas et al.); torch: PyTorch's defaults (Mittal et al.); normal: standard
-    deviation 0.02 and zero biases in all linear maps of the network (BERT, RoBERTa)"""
+    deviation 0.02 and zero biases in all linear maps of the network (BERT, RoBERTa); normal_residual: the
+    same, and 0.02 / sqrt(2 layers) in the last map of attentions and feed-forward parts (GPT-2, zoology)"""
 
 
 @dataclass(kw_only=True)
@@ -179,6 +184,8 @@ class Normalization:
     """whether features are normalised, or queries and keys before the feature map"""
     denominator: bool = True
     """keep linear attention's own denominator"""
+    eps: Positive | None = None
+    """added to the sum (l1), or under the root to the sum (l2) or mean (rms) of squares; null = 1e-6, for l2 1e-12"""
 
 
 @dataclass(kw_only=True)
@@ -231,6 +238,8 @@ class Model:
     share_layers: bool | None = None
     """null = the backbone's"""
     embedding_dropout: Probability | None = None
+    """null = the backbone's"""
+    attention_bias: bool | None = None
     """null = the backbone's"""
     normalization: Normalization = field(default_factory=Normalization)
     ortho: Ortho = field(default_factory=Ortho)

@@ -269,6 +269,7 @@ BUILDER_ARGUMENTS = {
     "positions": "backbone.positions",
     "orthogonality": "model.ortho",
     "initialization": "backbone.initialization",
+    "inner_width": "backbone.d_attention",
 }
 """arguments of an attention that the network builder passes, and the keys that set them"""
 
@@ -291,6 +292,7 @@ NEEDED_ARGUMENTS = {
     "supports_orthogonality": "orthogonality",
     "supports_position_scores": "positions",
     "supports_rotation": "positions",
+    "supports_inner_width": "inner_width",
 }
 """arguments that a class must accept to have a capability, because the network builder asks for it through them"""
 

@@ -22,6 +22,7 @@ class TokenEmbedding(nn.Module):
     xavier:              xavier-uniform, unscaled (Csordas et al. with relative positions).
     upscale_normal:      N(0, 1 / width), times sqrt(width) (fairseq's language models).
     small:               N(0, 0.02^2), like learned positions (BERT, Skyformer).
+    upscale_small:       N(0, 0.02^2) within two standard deviations, times sqrt(width) (Deletang et al. 2023).
 
     Args:
         vocabulary: number of token ids.
@@ -43,6 +44,8 @@ class TokenEmbedding(nn.Module):
             nn.init.kaiming_normal_(self.table.weight)
         elif variant in ("upscale_tokens", "xavier"):
             nn.init.xavier_uniform_(self.table.weight)
+        elif variant == "upscale_small":
+            nn.init.trunc_normal_(self.table.weight, std=0.02, a=-0.04, b=0.04)
         elif variant != "noscale":
             nn.init.normal_(self.table.weight, std=0.02 if variant == "small" else width**-0.5)
 

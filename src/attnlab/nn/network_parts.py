@@ -130,6 +130,7 @@ def make_attention(
         "dropout": backbone.attention_dropout,
         "initialization": "xavier" if backbone.initialization == "xavier" else "torch",
         "normalization": model.normalization,
+        "inner_width": backbone.d_attention,
         "positions": positions if positions.needs and slot != "cross" else None,
         "max_length": longest,
         "train_length": train_length,

@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 BODY = ("embedding", "source_embedding", "target_embedding", "encoder", "decoder")
 """Parts of a network that other tasks can use; the rest depends on the outputs of one task."""
 SHAPING = (
-    *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_feed_forward", "share_layers", "norm_placement"),
-    *("final_norm", "layer_norm", "feed_forward", "positions", "embedding", "attention_bias", "architecture"),
+    *("d_model", "n_heads", "n_layers", "n_decoder_layers", "d_attention", "d_feed_forward", "share_layers"),
+    *(
+        "norm_placement",
+        "final_norm",
+        "layer_norm",
+        "feed_forward",
+        "positions",
+        "embedding",
+        "attention_bias",
+        "architecture",
+    ),
 )
 """Keys of the backbone on which the computation of the layers depends; not dropout and options of the output."""
 NOT_SHAPING = ("name", "mechanism", "ortho", "embedding_dropout")

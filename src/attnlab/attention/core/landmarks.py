@@ -19,14 +19,20 @@ def with_identity(matrix: Float[Tensor, "B H L L"], real: Bool[Tensor, "B L"], r
     return torch.where(real[:, None, :, None] & real[:, None, None, :], matrix + ridge * eye, eye)
 
 
-def pseudo_inverse(matrix: Float[Tensor, "B H L L"], iterations: int) -> Float[Tensor, "B H L L"]:
+def pseudo_inverse(
+    matrix: Float[Tensor, "B H L L"], iterations: int, over_batch: bool = False
+) -> Float[Tensor, "B H L L"]:
     """Moore-Penrose inverse by the iteration of Razavi et al. 2014, which Nystromformer and Skyformer use.
 
     For matrices without negative entries and with largest eigenvalue 1 (row sums of 1, or scaled by their roots): the
     first guess is divided by the largest column sum, which is then at least 1, also for rows of the identity.
+
+    Args:
+        over_batch: the largest of all samples and heads, not of each.
     """
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    inverse = matrix.transpose(-1, -2) / matrix.sum(-2).amax(-1)[..., None, None]
+    sums = matrix.sum(-2)
+    inverse = matrix.transpose(-1, -2) / (sums.amax() if over_batch else sums.amax(-1)[..., None, None])
     for _ in range(iterations):
         product = matrix @ inverse
         inverse = 0.25 * inverse @ (13 * eye - product @ (15 * eye - product @ (7 * eye - product)))

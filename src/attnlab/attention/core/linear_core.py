@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlab.attention.base import Attention, AttentionOptions, State
+from attnlab.attention.base import Attention, AttentionOptions, State, head_width_of
 from attnlab.attention.core.linear_sums import bidirectional_sums, causal_sums, key_value_sum, with_ones
 from attnlab.attention.core.mask_forms import factors_of
 from attnlab.attention.core.prefix_sums import rows_before
@@ -126,20 +126,20 @@ class FeatureMapAttention(Attention[LinearState]):
         **options: Unpack[AttentionOptions],
     ) -> None:
         # First, because make_projections needs it.
-        self.key_width = d_model // n_heads if key_width is None else key_width
+        self.key_width = head_width_of(d_model, n_heads, options) if key_width is None else key_width
         super().__init__(d_model, n_heads, **options)
         n_features = self.key_width if n_features is None else n_features
         normalization = normalization or Normalization()
         self.norm_first = normalization.placement == "before_feature_map"
         self.denominator = normalization.denominator
         width = self.key_width if self.norm_first else n_features
-        self.q_norm, self.k_norm = HeadNorm(normalization.kind, width), HeadNorm(normalization.kind, width)
+        self.q_norm, self.k_norm = (HeadNorm(normalization.kind, width, normalization.eps) for _ in range(2))
         self.n_features, self.scale, self.eps, self.chunk_size = n_features, scale, eps, chunk_size
 
     def make_projections(self, d_model: int, bias: bool) -> None:
-        columns = (self.key_width * self.n_heads,) * 2 + (d_model,) * 2
-        maps = (LinearMap(d_model, width, bias=bias) for width in columns)
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = maps
+        columns = (self.key_width * self.n_heads,) * 2 + (self.inner_width,)
+        self.q_proj, self.k_proj, self.v_proj = (LinearMap(d_model, width, bias=bias) for width in columns)
+        self.out_proj = LinearMap(self.inner_width, d_model, bias=bias)
 
     @abstractmethod
     def query_map(self, q: Queries) -> Float[Tensor, "B H N F"]:

@@ -35,6 +35,8 @@ from attnlab.kernels.linear_map import LinearMap
 OutputGate = Literal["none", "silu", "sigmoid"]
 EPS = 1e-5
 """in the output norm, as in flash-linear-attention"""
+L2_EPS = 1e-6
+"""beside the squared length of queries and keys, as in flash-linear-attention"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +91,15 @@ class RecurrentAttention(Attention[RecurrentState]):
         bidirectional: a bidirectional form, the sum over both directions.
         fast: whole sequences by the kernels of flash-linear-attention, on a GPU where fla-core is installed.
 
-    None = as in `layer`, the published layer. Biases of the projections are the backbone's; the published layers have
-    none. `initialization` is of the projections of queries, keys, values and outputs.
+    None = as in `layer`, the published layer, whose projections have no biases (`attention_bias: false` in the yamls).
+    `initialization` is of the projections of queries, keys, values and outputs.
     """
 
     layer: ClassVar[Layer] = Layer()
     supports_cross = False
     supports_step = True
     supports_rotation = True
-    reads_normalization = ("kind", "placement")
+    reads_normalization = ("kind", "placement", "eps")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"bidirectional": {False: ["supports_bidirectional"]}}
 
     def __init_subclass__(cls) -> None:
@@ -141,9 +143,9 @@ class RecurrentAttention(Attention[RecurrentState]):
         self.supports_bidirectional, self.fast = bidirectional, fast
         if self.parts.output_gate != "none":
             self.gate_proj = self.make_output_gate(d_model, n_heads * self.value_width)
-        normalization = normalization or Normalization(kind=self.layer.normalization)
+        normalization = normalization or Normalization(kind=self.layer.normalization, eps=L2_EPS)
         self.norm_first = normalization.placement == "before_feature_map"
-        self.q_norm, self.k_norm = (HeadNorm(normalization.kind, self.key_width) for _ in range(2))
+        self.q_norm, self.k_norm = (HeadNorm(normalization.kind, self.key_width, normalization.eps) for _ in range(2))
 
     @classmethod
     def misfit(cls, d_model: int, n_heads: int, options: Mapping[str, Any]) -> str:

@@ -151,7 +151,7 @@ class CachedAttention(Attention[KeyValueState]):
         return KeyValueState(x.shape[1], self.cached_keys(k, 0), v, None, cross=False)
 
     def state_size(self, length: int) -> int:
-        return 2 * self.d_model * length
+        return 2 * self.inner_width * length
 
 
 class ScaledDotAttention(CachedAttention):

@@ -39,7 +39,7 @@ class ForgettingAttention(CachedAttention):
 
     supports_bidirectional = False
     supports_cross = False
-    reads_normalization = ("kind",)
+    reads_normalization = ("kind", "eps")
 
     def __init__(
         self,
@@ -53,8 +53,9 @@ class ForgettingAttention(CachedAttention):
     ) -> None:
         super().__init__(d_model, n_heads, **options)
         self.dropout = dropout
-        kind = "none" if normalization is None else normalization.kind
-        self.q_norm, self.k_norm = HeadNorm(kind, self.head_width), HeadNorm(kind, self.head_width)
+        normalization = normalization or Normalization()
+        kind, eps = normalization.kind, normalization.eps
+        self.q_norm, self.k_norm = (HeadNorm(kind, self.head_width, eps) for _ in range(2))
         self.forget_proj = LinearMap(d_model, n_heads)
         self.gate_proj = LinearMap(d_model, d_model, bias=False) if output_gate else None
 

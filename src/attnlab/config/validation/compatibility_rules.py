@@ -86,12 +86,21 @@ def _positions_exist(view: View) -> Iterator[Problem]:
 
 
 def _heads(view: View) -> Iterator[Problem]:
-    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
+    inner, heads = view["backbone.d_attention"], view["backbone.n_heads"]
+    key = "backbone.d_model" if inner is None else "backbone.d_attention"
+    width = view[key]
     if width % heads:
         near = min(divisors(width), key=lambda n: abs(n - heads))
-        yield Problem(
-            "backbone.n_heads", f"={heads} with backbone.d_model={width}: does not divide it; nearest: {near}"
-        )
+        yield Problem("backbone.n_heads", f"={heads} with {key}={width}: does not divide it; nearest: {near}")
+
+
+def _inner_width(view: View) -> Iterator[Problem]:
+    width, can = view["backbone.d_attention"], "supports_inner_width"
+    lacking = [item.name for _, _, item in view.attentions() if width is not None and not item.can(can)]
+    if lacking:
+        capable_models = models_that_can(view.conf, lambda classes: all_can(classes["encoder"], can))
+        refusal = f"{lacking[0]} (model {view['model.name']}) has no inner width of its own"
+        yield Problem("backbone.d_attention", f"={width}: {refusal}; write null, or {capable_models}")
 
 
 def divisors(number: int) -> list[int]:
@@ -244,7 +253,7 @@ def _normalization(view: View) -> Iterator[Problem]:
     """Settings of the norm of queries and keys that no attention reads."""
     normalizing = [item for _, _, item in view.attentions() if "normalization" in item.arguments]
     read = {name for item in normalizing for name in item.declares("reads_normalization")}
-    for name, silent in {"kind": "none", "placement": "after_feature_map", "denominator": True}.items():
+    for name, silent in {"kind": "none", "placement": "after_feature_map", "denominator": True, "eps": None}.items():
         key, value = f"model.normalization.{name}", view[f"model.normalization.{name}"]
         if name in read or value == silent or (name == "placement" and not normalizing):
             continue
@@ -361,7 +370,7 @@ def _paths(view: View) -> Iterator[Problem]:
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _positions_exist, _heads, _slots_filled, _groups_not_empty, _own_mechanism, _shares, _directions,
-    _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _warmup, _precision,
-    _lengths, _betas, _paths,
+    _kind_exists, _positions_exist, _heads, _inner_width, _slots_filled, _groups_not_empty, _own_mechanism, _shares,
+    _directions, _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _warmup,
+    _precision, _lengths, _betas, _paths,
 ]  # fmt: skip

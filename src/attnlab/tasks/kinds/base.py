@@ -4,6 +4,7 @@ A kind is one file here, named by the `kind` of its tasks: `classification` is `
 kind in a package of your own is named by its dotted path.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from attnlab.config.validation.compatibility_rules import NOT_ALWAYS_READ
 from attnlab.config.validation.rule_view import FORMS, SLOTS
 from attnlab.data.batch import Batch
 from attnlab.data.task_spec import TaskSpec
+from attnlab.nn.layer_stack import LayerStack
 from attnlab.nn.network_parts import NetworkParts
 from attnlab.nn.output_head import Network
 
@@ -27,7 +29,7 @@ Objective = Callable[[Any, Any], tuple[Float[Tensor, ""], Float[Tensor, ""]]]
 """`Kind.loss` of some kind: (network, batch) -> loss, penalty"""
 Metric = Callable[[Mapping[str, np.ndarray]], float]
 """scores of examples by name, [n] each -> a number"""
-OVERRIDES = ("feed_forward", "layer_norm", "positions", "share_layers", "embedding_dropout")
+OVERRIDES = ("feed_forward", "layer_norm", "positions", "share_layers", "embedding_dropout", "attention_bias")
 """keys of the backbone that a model may replace"""
 
 
@@ -129,8 +131,10 @@ def build_network(backbone: Backbone, model: Model, spec: TaskSpec) -> Network:
     if spec.modality not in kind.modalities:
         raise ValueError(f"no network for a task of kind {spec.kind} and modality {spec.modality}")
     network = kind.network(NetworkParts(backbone, model, spec))
-    if backbone.initialization == "normal":
+    if backbone.initialization in ("normal", "normal_residual"):
         network.apply(_draw_normal)
+    if backbone.initialization == "normal_residual":
+        _draw_residual_maps(network)
     return network
 
 
@@ -140,3 +144,12 @@ def _draw_normal(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=0.02)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def _draw_residual_maps(network: Network) -> None:
+    """The initial weights of the last map of each part of a layer in GPT-2: their outputs are summed over the depth."""
+    for stack in (module for module in network.modules() if isinstance(module, LayerStack)):
+        deviation = 0.02 / math.sqrt(2 * len(stack.applications))
+        for name, module in stack.named_modules():
+            if isinstance(module, nn.Linear) and name.rpartition(".")[2] in ("out_proj", "outer"):
+                nn.init.normal_(module.weight, std=deviation)
