@@ -90,7 +90,7 @@ def filled(config: Mapping[str, Any], values: Iterable[Default]) -> dict[str, An
 
 
 def sort_sets(config: dict[str, Any]) -> None:
-    """Sort the lists of a configuration that are sets, in place; wrong values and repeated numbers stay for the check."""
+    """Sort the lists of a configuration that are sets, in place; wrong values and repeated numbers stay."""
     for key, order in _SETS.items():
         values = value_at(config, key)
         if isinstance(values, list) and all(item in order if order else type(item) is int for item in values):
