@@ -6,6 +6,6 @@ Names are loaded at their first use (`__init__.pyi` lists them): `import attnlab
 
 import lazy_loader
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

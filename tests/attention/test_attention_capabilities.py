@@ -149,10 +149,15 @@ def test_an_attend_of_its_own_needs_a_step_of_its_own(minimal: str, name: str, c
     assert signature_of({"_target_": f"{minimal}.{name}"}).can("supports_step") == can_step
 
 
-def test_attend_alone_trains_what_needs_no_step(minimal: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_attend_alone_trains_what_needs_no_step(
+    minimal: str, tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To the very end: the size of a state that is not there once ended the run after its last step."""
-    attention = f"[{{share: 1.0, attention: {{_target_: {minimal}.Minimal}}}}]"
-    raw = raw_of(tiny_data, tmp_path, "flip_flop", "model=vanilla", f"model.decoder={attention}")
+    (tmp_path / "conf/model").mkdir(parents=True)
+    text = f"defaults: [vanilla, _self_]\nname: minimal\nmechanism: {{_target_: {minimal}.Minimal}}\n"
+    (tmp_path / "conf/model/minimal.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    raw = raw_of(tiny_data, tmp_path, "flip_flop", "model=minimal")
     assert check_config(raw) == []
     assert run_job(raw, quiet=True) == 0
     assert json.loads((run_folder(raw) / "result.json").read_text())["state_size"] == 0

@@ -179,7 +179,7 @@ def test_a_length_is_needed() -> None:
 def test_the_published_length_has_no_step_form() -> None:
     with pytest.raises(NotImplementedError, match="use length_from=config"):
         make(length_from="batch").init_state(1)
-    overrides = [f"model.{key}.length_from=batch" for key in ("encoder.0.attention", "cross")]
+    overrides = ["model.mechanism.length_from=batch"]
     assert not check_config(compose_config(["task=sort_of_clevr", "model=cosformer", *overrides]))
     messages = check_config(compose_config(["task=scan", "model=cosformer", *overrides]))
     assert len(messages) == 2

@@ -146,7 +146,7 @@ def test_it_is_cross_attention_beside_another_decoder() -> None:
     network = build_network(backbone_of("linear", "scan"), model, SPECS["scan"])
     assert network.decoder.layers[0].cross.max_length == 100
     check_steps(shaken(network.double().eval()))
-    assert not check_config(compose_config(["task=scan", "model=linear", f"model.cross._target_={TARGET}"]))
+    assert not check_config(compose_config(["task=scan", "model=linear", f"+model.cross._target_={TARGET}"]))
 
 
 def test_the_config_check_refuses_it_as_decoder() -> None:

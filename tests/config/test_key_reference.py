@@ -36,4 +36,4 @@ def test_no_key_of_a_run_is_left_out(task: str) -> None:
     config = compose_config([f"task={task}"])
     config.pop("report", None)
     keys = {key for key in flatten(config) if not key.startswith(("model.encoder", "model.decoder", "model.cross"))}
-    assert keys - listed_keys == {"task._target_", "task.name", "task.label"}
+    assert keys - listed_keys == {"task._target_", "task.name", "task.label", "model.mechanism._target_"}

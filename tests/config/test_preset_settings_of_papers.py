@@ -257,7 +257,12 @@ def test_no_preset_takes_park_and_kims_form_for_it() -> None:
 
 def test_a_network_without_the_denominator_has_none() -> None:
     job = jobs("qin2022/table1_denominator", "model=qin2022/linear_without_denominator")["linear_without_denominator"]
-    assert job["model"]["normalization"] == {"kind": "none", "placement": "after_feature_map", "denominator": False}
+    assert job["model"]["normalization"] == {
+        "kind": "none",
+        "placement": "after_feature_map",
+        "denominator": False,
+        "eps": None,
+    }
 
 
 def test_long_range_arena_has_the_settings_of_appendix_e() -> None:

@@ -15,9 +15,9 @@ from support.wandb_server import Arrived, server, wandb_command
 from wandb.apis.public import sweeps
 from wandb.wandb_agent import Agent
 
+from attnlab.config.command_line.wandb_agent import agent_run_id
 from attnlab.config.command_line.words import without_dashes
 from attnlab.config.run_identity import run_folder
-from attnlab.config.wandb_agent import agent_run_id
 from attnlab.launch.train_cli import train_main
 from attnlab.run.run_folder import MetricsFile, RunFolder
 

@@ -11,7 +11,7 @@ import pytest
 from support.slow_cases import slow_except
 from support.small_runs import ROOT, environment, settings
 
-from attnlab.config.broken_packages import import_problem
+from attnlab.config.classes.broken_packages import import_problem
 from attnlab.config.command_line.command_frame import FAILED, command
 
 OPERATOR = 'raise RuntimeError("operator torchvision::nms does not exist")'

@@ -8,8 +8,8 @@ from support.module_copies import check_network_copies
 from torch import Tensor
 
 from attnlab.attention.positions.sinusoidal import patch_positions, sinusoidal
+from attnlab.config.classes.words import POSITIONS, names_in
 from attnlab.config.job_config import compose_config
-from attnlab.config.targets import POSITIONS, names_in
 from attnlab.nn.embedding import ImageQuestionEmbedding, TokenEmbedding
 from attnlab.nn.network_parts import positions_named
 

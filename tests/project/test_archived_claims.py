@@ -7,7 +7,8 @@ import pytest
 from support.slow_cases import slow_except
 from support.small_runs import ROOT
 
-from attnlab.report.runs.read_runs import run_folders, unpack
+from attnlab.report.runs.read_runs import run_folders
+from attnlab.report.runs.run_archives import unpack
 from attnlab.report.runs.select_runs import select_jobs
 
 ARCHIVES = ROOT / "experiments/measured/claims"
@@ -22,7 +23,7 @@ HAS_OUTCOME = {"finished", "failed"}
 )
 def test_every_archived_run_is_found_by_its_preset_and_has_its_settings(claim: str, tmp_path: Path) -> None:
     archive = min((ARCHIVES / claim).glob("seed*.tar.xz"))
-    unpack(archive, tmp_path)
+    unpack([archive], tmp_path)
     seed = archive.name.removeprefix("seed").removesuffix(".tar.xz")
     runs = select_jobs(f"claims/{claim}", [f"seed={seed}", f"paths.runs={tmp_path / claim}"]).runs
     others = [(run.folder.parts[-4:], run.state, run.reason) for run in runs if run.state not in HAS_OUTCOME]

@@ -63,7 +63,12 @@ def test_a_run_goes_on_with_other_bookkeeping_to_the_same_numbers(
     results = [json.loads((folder / "result.json").read_text()) for folder in folders]
     assert results[0]["metrics"] == results[1]["metrics"] and results[0]["selection"] == results[1]["selection"]
     rows = [MetricsFile(folder / "metrics.csv").rows() for folder in folders]
+    maxima = [[row for row in each if row[1].endswith("_max")] for each in rows]
+    rows = [[row for row in each if not row[1].endswith("_max")] for each in rows]
     assert set(rows[1]) < set(rows[0])
+    # each since the row before: that of the whole run is the same
+    for name in {name for _, name, _ in maxima[0]}:
+        assert len({max(value for _, other, value in each if other == name) for each in maxima}) == 1
     assert [step for step, name, _ in rows[1] if name == "train/loss"] == [1, 2, 3, 4, 6]
     assert [row for row in rows[0] if "train/" not in row[1]] == [row for row in rows[1] if "train/" not in row[1]]
     weights = [torch.load(folder / "last.ckpt", weights_only=True)["state_dict"] for folder in folders]

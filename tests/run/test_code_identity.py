@@ -19,16 +19,16 @@ from support.small_runs import BRIEF_SCAN, assert_same_run, config_of, run_job, 
 from support.written_runs import forget_identity
 
 import attnlab
-from attnlab.config import source_hash
+from attnlab.config.classes import source_hash
+from attnlab.config.classes.recorded_code import recorded_code
+from attnlab.config.classes.source_hash import WITHOUT_NUMBERS, code_of, package_hash
 from attnlab.config.job_config import compose_config, job_config
 from attnlab.config.run_identity import run_folder
-from attnlab.config.source_hash import WITHOUT_NUMBERS, code_of, package_hash
 from attnlab.config.targets import find_module
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
 from attnlab.learn.weight_files import with_checksum
 from attnlab.report.cli import report_main
-from attnlab.run.code_identity import recorded_code
 from attnlab.run.loaded_run import load_run
 from attnlab.run.provenance import git_state
 from attnlab.run.read_checkpoints import read_checkpoint

@@ -15,9 +15,9 @@ import yaml
 from support.real_data import real_data
 from support.small_runs import ROOT, SMALL_CLEVR, SMALL_SCAN, config_of, environment, run_command, run_job
 
+from attnlab.config.classes.words import KINDS, names_in
 from attnlab.config.run_identity import run_folder
 from attnlab.config.shipped_files import CONF
-from attnlab.config.targets import KINDS, names_in
 from attnlab.data.files import fetch
 from attnlab.data.task_spec import TaskSpec
 from attnlab.launch import evaluate_cli

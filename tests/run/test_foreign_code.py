@@ -141,7 +141,7 @@ def test_a_package_of_ones_own_is_used_where_it_is_allowed(
 def test_a_class_of_another_kind_is_none(sentinel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = "model.cross._target_=attnlab.tasks.scan.task.Scan"
     problem = f"{scan}: expected a class that extends attnlab.attention.base.Attention, not Scan"
-    assert problem in check_config(compose_config([scan]))
+    assert problem in check_config(compose_config([f"+{scan}"]))
     monkeypatch.setenv("ATTNLAB_PLUGINS", "own_package")
     with pytest.raises(TargetError, match=r"expected a class that extends attnlab\.attention\.base"):
         load_class("own_package.parts.mine.Other", Attention)

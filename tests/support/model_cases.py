@@ -16,9 +16,10 @@ from torch import Tensor, nn
 import attnlab.attention as mechanisms
 from attnlab.attention.base import Attention
 from attnlab.attention.core.recurrent_layer import RecurrentAttention
+from attnlab.config.classes.words import POSITIONS, names_in
 from attnlab.config.job_config import check_config
 from attnlab.config.schema import Backbone, Config, Model
-from attnlab.config.targets import POSITIONS, names_in, signature_of
+from attnlab.config.targets import signature_of
 from attnlab.config.validation.type_check import build
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.network_parts import make_attention, positions_named

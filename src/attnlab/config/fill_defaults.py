@@ -17,7 +17,14 @@ from attnlab.config.dotted_keys import child, copied, join, value_at
 from attnlab.config.plain_yaml import table_beside
 from attnlab.config.schema import Config
 from attnlab.config.shipped_files import CONF
-from attnlab.config.targets import TargetError, attention_sections, read_signature, values_of_null, yaml_arguments
+from attnlab.config.targets import (
+    TargetError,
+    attention_nodes,
+    attention_sections,
+    read_signature,
+    values_of_null,
+    yaml_arguments,
+)
 from attnlab.config.user_path import with_expanded_paths
 from attnlab.config.validation.type_check import hints, item_type, section_of
 
@@ -48,19 +55,24 @@ def with_values_of_null(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_slots(config: Mapping[str, Any], mechanism: Any = None) -> dict[str, Any]:
-    """A configuration with the encoder's groups of layers for the decoder, if its model does not name any, and with the
-    mechanism for a cross-attention that is null.
+    """A configuration with the encoder's groups of layers for the decoder, if its model does not name any, with the
+    mechanism for a cross-attention that is null, and with its other options for an attention that names no class.
 
     Args:
         mechanism: what the cross-attention is then; null = the model's.
     """
-    model = config.get("model")
-    if not isinstance(model, Mapping):
+    if not isinstance(config.get("model"), Mapping):
         return dict(config)
-    slots = {"decoder": copied(model["encoder"])} if "encoder" in model and "decoder" not in model else {}
-    if model.get("cross") is None and isinstance(model.get("mechanism"), Mapping):
-        slots["cross"] = mechanism or copied(model["mechanism"])
-    return {**config, "model": {**model, **slots}}
+    model = copied(dict(config["model"]))
+    if "encoder" in model and "decoder" not in model:
+        model["decoder"] = copied(model["encoder"])
+    if isinstance(model.get("mechanism"), Mapping):
+        if model.get("cross") is None:
+            model["cross"] = mechanism or copied(model["mechanism"])
+        for _, _, node in attention_nodes(model):
+            if "_target_" not in node:
+                cast("dict[str, Any]", node).update({**copied(model["mechanism"]), **node})
+    return {**config, "model": model}
 
 
 @cached_per_folder

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import yaml
 
+from attnlab.config.classes.option_values import former_value, with_former_values, with_nulls
 from attnlab.config.compose import compose_unresolved
 from attnlab.config.conf_files import cached_per_folder, choice_named, group_choices
 from attnlab.config.dotted_keys import MISSING, copied, flatten
@@ -27,7 +28,7 @@ from attnlab.config.layer_plan import filled_shares
 from attnlab.config.message_text import show
 from attnlab.config.plain_yaml import LOADER, table_beside
 from attnlab.config.shipped_files import CONF
-from attnlab.config.targets import MECHANISM, values_of_null
+from attnlab.config.targets import MECHANISM
 
 PRESETS = ("experiment", "debug")
 """groups that set other sections; the configuration records their choices"""
@@ -36,8 +37,10 @@ NOT_IDENTITY = ("seed", "paths", "logger", "trainer", "cost", *PRESETS, "report"
 
 
 def without_sections(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A complete configuration without the sections of `NOT_IDENTITY`, and with shares of layers as numbers."""
-    return {key: value for key, value in with_filled_shares(config).items() if key not in NOT_IDENTITY}
+    """A complete configuration without the sections of `NOT_IDENTITY`, with shares of layers as numbers, and with the
+    former ones of values that differ by rounding alone."""
+    config = with_former_values(with_filled_shares(config))
+    return {key: value for key, value in config.items() if key not in NOT_IDENTITY}
 
 
 def with_filled_shares(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,9 +189,9 @@ def tag_parts(
         former: defaults that the composition had in earlier versions, by the ends of their keys; null = no such key.
     """
     plain = composition(config["task"]["name"], config["model"]["name"], conf, *presets)
-    config = with_filled_shares(_with_mechanism(config, plain))
-    actual = _with_nulls(flatten(without_sections(config)))
-    expected = _with_nulls(_without_unused_defaults(plain.expected(config), actual))
+    config = with_former_values(with_filled_shares(_with_mechanism(config, plain)))
+    actual = with_nulls(flatten(without_sections(config)))
+    expected = with_nulls(_without_unused_defaults(plain.expected(config), actual))
     for key, name in _keys_of(former or {}, actual.keys() | expected.keys()):
         expected[key] = (former or {})[name]
         if expected[key] is None and actual.get(key) is None:
@@ -210,17 +213,6 @@ def _with_mechanism(config: Mapping[str, Any], plain: Composition) -> dict[str, 
     """A configuration with the mechanism of its model, which runs of versions before 0.4 did not record."""
     model = config["model"]
     return {**config, "model": {**model, "mechanism": model.get("mechanism") or plain.raw["model"].get("mechanism")}}
-
-
-def _with_nulls(flat: dict[str, Any]) -> dict[str, Any]:
-    """Flattened values with null for options of attentions that have the value for which null stands."""
-    nulls = {
-        key.replace("_target_", name): value
-        for key, target in flat.items()
-        if key.startswith("model.") and key.endswith("._target_")
-        for name, value in values_of_null({"_target_": target}).items()
-    }
-    return flat | {key: None for key, value in nulls.items() if key in flat and flat[key] == value}
 
 
 def cut_tag(parts: Sequence[str]) -> str:
@@ -358,9 +350,11 @@ def _without_unused_defaults(expected: dict[str, Any], actual: Mapping[str, Any]
     if expected.keys() <= actual.keys():
         return expected
     targets = {key: value for key, value in expected.items() if key.endswith("._target_")}
-    of_classes = dict(
-        item for key, value in targets.items() for item in class_defaults(value, key.removesuffix("._target_"))
-    )
+    of_classes = {
+        key: former_value(target, key.rpartition(".")[2], value)
+        for section, target in targets.items()
+        for key, value in class_defaults(target, section.removesuffix("._target_"))
+    }
     unused = [
         key
         for key in of_classes.keys() & expected.keys() - actual.keys()

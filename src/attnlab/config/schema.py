@@ -290,7 +290,7 @@ class Paths:
     """Folders; no part of a run's identity."""
 
     data: str
-    """official files; may be read-only. In all paths `~` is the home folder, and addresses (s3://) are refused"""
+    """official files; may be read-only; `~` works in all paths"""
     cache: str
     """files derived from the official ones"""
     runs: str

@@ -11,7 +11,14 @@ import yaml
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from attnlab.config.command_line.overrides import Pair, list_advice, misnamed, overruled_by_model, set_all
+from attnlab.config.command_line.overrides import (
+    Pair,
+    list_advice,
+    misnamed,
+    missing_mechanism,
+    overruled_by_model,
+    set_all,
+)
 from attnlab.config.command_line.words import (
     MOST_JOBS,
     Item,
@@ -219,6 +226,10 @@ class Command:
         raw, values = copied(dict(composed)), [(item, value) for item, value in pairs if not item.group]
         # fixed values first, as Hydra's sweeper sets them
         problems = set_all(raw, sorted(values, key=lambda pair: pair[0].swept), self.conf)
+        if missing := missing_mechanism(raw):
+            problems.append(missing)
+            # what refers to it is not looked at
+            raw["model"] |= {"mechanism": None, "encoder": [], "decoder": None}
         try:
             config = Interpolations(raw).resolved(raw)
         except OmegaConfBaseException as error:
@@ -226,6 +237,8 @@ class Command:
             return None, [*problems, Problem(key, f"={show(value_at(raw, key))}: {first_line(error)}")]
         wrong = [*problems, *conform(config, Config, "")]
         keys = {problem.key for problem in wrong}
+        if missing:
+            return None, wrong
         if (wrong or refused) and all(item.key in keys or item.text in keys for item, _ in pairs):
             return None, wrong
         full = completed(config)

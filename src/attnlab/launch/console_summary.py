@@ -8,10 +8,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from attnlab.config.classes.recorded_code import other_code
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import command_line, short_path, table_console
 from attnlab.learn.metric_units import headlines, length_lines, shortcut_lines, text, whole
-from attnlab.run.code_identity import other_code
 from attnlab.run.provenance import commit_text
 from attnlab.run.read_run_files import debug_note
 from attnlab.run.run_folder import RunError, RunFolder

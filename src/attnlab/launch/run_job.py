@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.config.command_line.command_frame import FAILED
+from attnlab.config.command_line.wandb_agent import agent_run_id, offline_note
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import short_path
 from attnlab.config.problem import UserError
 from attnlab.config.sweep import Command
-from attnlab.config.wandb_agent import agent_run_id, offline_note
 from attnlab.launch.rank_processes import run_ranks
 from attnlab.launch.visible_gpus import gpus_here
 from attnlab.learn.devices.rank_layout import (
@@ -155,7 +155,7 @@ def exit_code(error: BaseException, name: str) -> int:
     if isinstance(error, Stopped):
         print(f"\nstopped: {name}; repeat the command to go on", file=sys.stderr)
         return 128 + error.signum
-    from attnlab.config.broken_packages import import_problem
+    from attnlab.config.classes.broken_packages import import_problem
     from attnlab.launch.device_errors import too_large, without_determinism
 
     if problem := import_problem(error):

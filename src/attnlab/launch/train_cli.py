@@ -12,7 +12,7 @@ from contextlib import nullcontext, redirect_stdout
 
 import yaml
 
-from attnlab.config import wandb_agent
+from attnlab.config.command_line import wandb_agent
 from attnlab.config.command_line.command_frame import command
 from attnlab.config.command_line.train_help import help_text
 from attnlab.config.command_line.words import PLAN, without_dashes

@@ -47,7 +47,7 @@ def with_schedule(optimizer: Optimizer, optim: Optim, max_steps: int) -> Optimiz
 
 
 def warmup_notes(optim: Optim, max_steps: int) -> list[str]:
-    """A note where the warm-up is longer than the run; far longer ones are refused (`compatibility_rules`)."""
+    """A note where the warm-up is longer than the run, which a few steps to try a task often are."""
     warmup = optim.warmup_steps or 0
     if warmup <= max_steps:
         return []

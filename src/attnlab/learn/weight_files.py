@@ -17,8 +17,6 @@ CHECKSUM = "checksum"
 """its key in the file"""
 IDENTITY = "identity"
 """key of the run's identity (`config.run_identity.identity`) in status.json, result.json and every file of weights"""
-CODE = "code"
-"""key of the code of every part of the run in turn (`config.source_hash`), in the same files"""
 
 
 class SaveError(UserError):

@@ -15,18 +15,11 @@ from typing import Any
 
 from attnlab.attention.base import Attention
 from attnlab.attention.positions.base import Positions
+from attnlab.config.classes.words import POSITIONS, names_in, positions_path
 from attnlab.config.conf_files import aliases, group_choices
 from attnlab.config.fill_defaults import model_yaml
 from attnlab.config.shipped_files import CONF
-from attnlab.config.targets import (
-    POSITIONS,
-    attention_nodes,
-    constructor_arguments,
-    load_class,
-    names_in,
-    positions_path,
-    signature_of,
-)
+from attnlab.config.targets import attention_nodes, constructor_arguments, load_class, signature_of
 from attnlab.config.validation.rule_view import FORMS
 from attnlab.nn.network_parts import positions_named
 

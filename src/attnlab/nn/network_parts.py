@@ -8,9 +8,10 @@ from torch import nn
 
 from attnlab.attention.base import Attention
 from attnlab.attention.positions.base import Positions
+from attnlab.config.classes.words import positions_path
 from attnlab.config.layer_plan import covered_slots, layer_plan
 from attnlab.config.schema import Backbone, LayerGroup, Model, Normalization
-from attnlab.config.targets import constructor_arguments, load_class, positions_path
+from attnlab.config.targets import constructor_arguments, load_class
 from attnlab.data.task_spec import TaskSpec
 from attnlab.nn.embedding import TokenEmbedding
 from attnlab.nn.layer_stack import LayerStack

@@ -1,4 +1,4 @@
-"""Notes of a report on runs that were made with different code, by package (`config.source_hash`)."""
+"""Notes of a report on runs that were made with different code, by package (`config.classes.source_hash`)."""
 
 from collections.abc import Iterator, Sequence
 

@@ -6,21 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from attnlab.config.classes.recorded_code import CODE
+from attnlab.config.classes.source_hash import code_of
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import differences
-from attnlab.config.source_hash import code_of
 from attnlab.data.examples import Examples
 from attnlab.data.task_spec import TaskSpec
 from attnlab.learn.devices.device_choice import choose_device
 from attnlab.learn.evaluator import Evaluator, Findings
 from attnlab.learn.metrics import subset_scores
 from attnlab.learn.reporter import Reporter
-from attnlab.learn.weight_files import CODE
 from attnlab.run import provenance
 from attnlab.run.build_runtime import network_with, place_data, prepare
-from attnlab.run.code_identity import code_note
 from attnlab.run.evaluate_options import EvaluateOptions
-from attnlab.run.named_runs import trained_on, unknown_subset
+from attnlab.run.named_runs import code_note, trained_on, unknown_subset
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import Unreadable, read_status
 from attnlab.run.run_folder import RunError

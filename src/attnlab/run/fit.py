@@ -9,7 +9,6 @@ from pytorch_lightning.callbacks import LambdaCallback
 
 from attnlab.analysis.attention_metrics import attention_metrics
 from attnlab.config.schema import Config, piece_tokens, steps_of
-from attnlab.config.validation.compatibility_rules import warmup_problem
 from attnlab.data.batch_order import BatchOrder, Order, StepOrder
 from attnlab.data.examples import Examples
 from attnlab.data.length_padding import padding_share
@@ -34,7 +33,6 @@ from attnlab.learn.training_module import TrainingModule
 from attnlab.learn.validation import Validation
 from attnlab.run.figure_callback import Figures
 from attnlab.run.provenance import hardware
-from attnlab.run.read_run_files import RunError
 from attnlab.run.run_context import RunContext
 from attnlab.tasks.base import Prepared
 
@@ -62,18 +60,11 @@ def train_padding(config: Config, prepared: Prepared[Examples]) -> float | None:
 
 
 def with_steps(config: Config, prepared: Prepared[Examples]) -> Config:
-    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null.
-
-    Raises:
-        RunError: the warm-up is far longer than so many steps.
-    """
+    """The configuration with `train.max_steps` computed from `train.max_epochs` if it is null."""
     train = config.train
     if train.max_steps is not None or train.max_epochs is None:
         return config
     steps = max(batch_order(config, prepared).batches_in(train.max_epochs) // train.accumulate, 1)
-    source = f"train.max_epochs={train.max_epochs}, which are {steps} steps"
-    if problem := warmup_problem(config.optim.warmup_steps, steps, source):
-        raise RunError(problem)
     return replace(config, train=replace(train, max_steps=steps))
 
 

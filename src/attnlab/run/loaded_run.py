@@ -16,8 +16,7 @@ from attnlab.data.user_inputs import InputError
 from attnlab.learn.callbacks import preserved_rng
 from attnlab.learn.evaluator import evaluating, precision_context
 from attnlab.run.build_runtime import network_with, prepare
-from attnlab.run.code_identity import code_note
-from attnlab.run.named_runs import rebuilt_config
+from attnlab.run.named_runs import code_note, rebuilt_config
 from attnlab.run.read_checkpoints import run_weights
 from attnlab.run.read_run_files import read_config, read_result, read_rows, read_status
 from attnlab.tasks.base import Prepared, Task, make_task

@@ -7,10 +7,12 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.classes.recorded_code import other_code
 from attnlab.config.job_config import job_config
 from attnlab.config.message_text import hint
 from attnlab.config.nearest_word import nearest
@@ -18,7 +20,7 @@ from attnlab.config.problem import Problem
 from attnlab.config.schema import Config
 from attnlab.config.user_path import expanded
 from attnlab.config.validation.data_rules import declared_subsets
-from attnlab.run.read_run_files import Missing, RunError, read_config
+from attnlab.run.read_run_files import Missing, RunError, Unreadable, read_config, read_status
 
 MOST_RUNS = 8
 """run folders that a message names"""
@@ -131,3 +133,11 @@ def rebuilt_config(folder: Path, paths: Mapping[str, str]) -> Config:
     """The configuration of a trained run here, with a command's data folders; a RunError if it is none, or damaged."""
     raw = config_here(folder)
     return job_config(raw | {"paths": raw["paths"] | paths}).typed
+
+
+def code_note(folder: Path, config: Mapping[str, Any]) -> str:
+    """A note if the run of a folder was trained with other code than is here; else empty."""
+    with suppress(Unreadable):
+        if changed := other_code(read_status(folder / "status.json"), config):
+            return f"note: the run was trained with other code of {changed} than is here now"
+    return ""

@@ -18,7 +18,7 @@ from attnlab.config.message_text import command_line, first_line
 if TYPE_CHECKING:
     import torch
 
-COMPARABLE_VERSIONS = (attnlab.__version__, "0.2.0")
+COMPARABLE_VERSIONS = (attnlab.__version__, "0.3.0", "0.2.0")
 """versions of attnlab whose runs give the same numbers but for rounding, so that reports count them together"""
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy", "wandb")
 

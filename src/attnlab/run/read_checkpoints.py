@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from attnlab.config.classes.recorded_code import Code, recorded_code
 from attnlab.config.validation.type_check import Record, record_problem
 from attnlab.data.files.regular_file import NotRegular, open_regular
 from attnlab.learn.validation import saved_best, weights_name
 from attnlab.learn.weight_files import IDENTITY, is_edited
-from attnlab.run.code_identity import Code, recorded_code
 from attnlab.run.read_run_files import BestWeights, Checkpoint, other_run
 from attnlab.run.run_folder import RunError, RunFolder
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from attnlab.config.classes.recorded_code import CODE, Code
 from attnlab.config.job_config import JobConfig
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import Config
@@ -15,9 +16,8 @@ from attnlab.learn.devices.process_group import Ranks
 from attnlab.learn.evaluator import Evaluator
 from attnlab.learn.reporter import Reporter
 from attnlab.learn.stop_signals import StopRequest
-from attnlab.learn.weight_files import CODE, IDENTITY
+from attnlab.learn.weight_files import IDENTITY
 from attnlab.nn.output_head import Network
-from attnlab.run.code_identity import Code
 from attnlab.run.read_run_files import stored_config
 from attnlab.run.run_folder import MetricsFile, RunFolder
 from attnlab.tasks.base import Prepared, Task

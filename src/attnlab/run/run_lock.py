@@ -31,8 +31,7 @@ def is_locked(folder: Path) -> bool:
 def is_alive(status: Mapping[str, Any], folder: Path) -> bool:
     """Whether the process of a run still runs: by the lock of its folder, as another process may have its number now.
 
-    Where the lock cannot be asked, the number decides on the machine of the run. A lock that this machine does not see
-    (`private_locks`) says nothing, and a process of another machine counts as alive.
+    Where it cannot be asked, the number decides on the machine of the run; elsewhere the process counts as alive.
     """
     held = _is_held(folder)
     if status.get("host") != socket.gethostname():
@@ -51,8 +50,7 @@ def is_alive(status: Mapping[str, Any], folder: Path) -> bool:
 def _is_held(folder: Path) -> bool | None:
     """Whether a process holds the lock of a folder; None if there is no lock to ask.
 
-    It is opened for reading, so that a folder can be asked that this process may not write into, and shared: Linux and
-    NFS grant that lock unless a process holds the exclusive one, and two that ask do not see each other.
+    Asked for reading, as the folder may be read-only, and shared, so that two that ask do not see each other.
     """
     try:
         with open_regular(folder / LOCK) as lock:

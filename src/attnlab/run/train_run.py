@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from attnlab.config.classes.recorded_code import Code, changed_words
+from attnlab.config.classes.source_hash import code_of
 from attnlab.config.job_config import JobConfig
 from attnlab.config.report_block import ANALYSIS
 from attnlab.config.run_identity import identity
 from attnlab.config.schema import steps_of
-from attnlab.config.source_hash import code_of
 from attnlab.data.examples import Examples
 from attnlab.learn.devices.device_choice import device_of, require_distinct_devices, speed_notes
 from attnlab.learn.devices.memory_use import free_earlier_jobs
@@ -26,7 +27,6 @@ from attnlab.learn.stop_signals import StopRequest
 from attnlab.nn.network_parts import count_parameters
 from attnlab.run import provenance
 from attnlab.run.build_runtime import make_network, place_data, position_notes, prepared_task
-from attnlab.run.code_identity import Code, changed_words
 from attnlab.run.figure_callback import drawn_figures
 from attnlab.run.final_test import record_result
 from attnlab.run.fit import fit, with_steps
@@ -92,11 +92,8 @@ def _train(
 ) -> dict[str, Any] | None:
     free_earlier_jobs()
     run = ranks.together(lambda: open_run(job, folder, reporter, stop, ranks), stop)
-    notes = (
-        *speed_notes(run.config, run.device),
-        *position_notes(run.config, run.prepared.spec),
-        *warmup_notes(run.config.optim, steps_of(run.config.train)),
-    )
+    notes = [*speed_notes(run.config, run.device), *position_notes(run.config, run.prepared.spec)]
+    notes += warmup_notes(run.config.optim, steps_of(run.config.train))
     for line in (size_line(run.network, run.device, ranks), *notes):
         reporter.say(line)
     failed = True

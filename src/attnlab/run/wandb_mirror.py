@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 import attnlab
+from attnlab.config.classes.recorded_code import recorded_code
+from attnlab.config.command_line.wandb_agent import agent_run_id, shown_config
 from attnlab.config.job_config import JobConfig
 from attnlab.config.schema import LoggerOptions
-from attnlab.config.wandb_agent import agent_run_id, shown_config
 from attnlab.learn.metric_units import lower_is_better
-from attnlab.run.code_identity import recorded_code
 from attnlab.run.read_run_files import Unreadable, plain_bytes, read_rows
 from attnlab.run.run_folder import objective, write_text
 from attnlab.run.run_lock import LOCK, acquired_lock, is_locked

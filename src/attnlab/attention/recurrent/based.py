@@ -47,7 +47,7 @@ class BasedAttention(FeatureMapAttention):
         n_heads: int,
         *,
         key_width: Count = 16,
-        eps: NonNegative = 1e-6,
+        eps: NonNegative = 1e-12,
         **options: Unpack[FeatureMapOptions],
     ) -> None:
         count, scale = feature_count(key_width), key_width**-0.5

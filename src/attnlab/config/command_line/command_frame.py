@@ -56,6 +56,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return f"does not fit into memory; make the sizes smaller that are set here ({error})"
     # what it imports is not needed for help
-    from attnlab.config.broken_packages import import_problem
+    from attnlab.config.classes.broken_packages import import_problem
 
     return import_problem(error)

@@ -118,7 +118,9 @@ def _unknown_key(config: Mapping[str, Any], item: Item, value: Any, conf: Path) 
 
 def _near(config: Mapping[str, Any], key: str, addable: set[str], conf: Path) -> str:
     """What is nearest to an unknown key, and what is allowed in its section."""
-    groups, keys = group_choices(conf), [*flatten(config), *sorted(addable)]
+    # a slot that has the mechanism is no key with a value
+    own = (name for name, value in flatten(config).items() if value != MECHANISM)
+    groups, keys = group_choices(conf), [*own, *sorted(addable)]
     group, slash, choice = key.partition("/")
     if slash and group in groups:
         return hint(f"{group}={choice}")
@@ -146,6 +148,15 @@ def overruled_by_model(pairs: Sequence[Pair], config: Mapping[str, Any]) -> list
             text = f"{claim}, which is used; write model.{name}={show(value)}, or leave this out"
             problems.append(Problem(item.key, text))
     return problems
+
+
+def missing_mechanism(config: Mapping[str, Any]) -> Problem | None:
+    """The problem of a model that names no mechanism and has slots that refer to it."""
+    model = config.get("model")
+    if isinstance(value_at(model, "mechanism"), Mapping) or MECHANISM not in flatten(model).values():
+        return None
+    line = "mechanism: {_target_: <package>.<module>.<class>}"
+    return Problem("model.mechanism", f": missing; add to the yaml of model {value_at(model, 'name')}: {line}")
 
 
 def misnamed(config: Mapping[str, Any], choices: Mapping[str, str | None]) -> list[Problem]:

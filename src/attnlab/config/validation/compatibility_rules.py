@@ -8,22 +8,14 @@ from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
 
+from attnlab.config.classes.words import POSITIONS, names_in
 from attnlab.config.conf_files import UserConfError, cached_per_folder, choice_named, group_choices
 from attnlab.config.fill_defaults import completed, model_yaml
 from attnlab.config.layer_plan import covered_slots
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest
 from attnlab.config.problem import Problem
-from attnlab.config.targets import (
-    MECHANISM,
-    POSITIONS,
-    Signature,
-    TargetError,
-    attention_nodes,
-    attention_sections,
-    names_in,
-    signature_of,
-)
+from attnlab.config.targets import MECHANISM, Signature, TargetError, attention_nodes, attention_sections, signature_of
 from attnlab.config.user_path import FOLDERS, PATH_OPTIONS, expanded, path_problem
 from attnlab.config.validation.rule_view import SLOTS, Unknown, View
 
@@ -134,9 +126,9 @@ def _own_mechanism(view: View) -> Iterator[Problem]:
     name, preset = view["model.name"], view.config.get("experiment")
     if own and used and not any(signature.path in own for signature, _ in used.values()):
         classes = listed(path.rpartition(".")[2] for path in own)
-        by = f"experiment={preset}" if preset else "the command"
-        claim = f"={next(iter(used.values()))[0].name}: a row {name} without {classes} in its network, as {by} sets it"
-        yield Problem(next(iter(used)), f"{claim}; write attention: {MECHANISM} there, or name the network in a yaml")
+        by = f" of experiment={preset}" if preset else ""
+        claim = f"={next(iter(used.values()))[0].name}{by}: model {name} has no {classes} in this network"
+        yield Problem(next(iter(used)), f"{claim}; write {MECHANISM} there, or make a conf/model yaml of this network")
     of_yaml = plain_model.get("mechanism") or {}
     for option, value in (model.get("mechanism") or {}).items():
         if value == of_yaml.get(option) or any(node.get(option) == value for _, node in used.values()):
@@ -310,26 +302,6 @@ def _steps(view: View) -> Iterator[Problem]:
         )
 
 
-def warmup_problem(warmup: int | None, steps: int, source: str) -> Problem | None:
-    """The problem of a warm-up that is more than twice as long as the run: its rate stays below half of the peak.
-
-    Google's retrieval of LRA warms up over 8,000 steps and has 5,000, so that a longer one alone is no mistake.
-
-    Args:
-        source: the key that the steps come from, with its value.
-    """
-    if warmup is None or warmup <= 2 * steps:
-        return None
-    text = f"={warmup} with {source}: the rate would reach {steps / (warmup + 1):.2g} of optim.lr at the last step"
-    return Problem("optim.warmup_steps", f"{text}; expected at most {2 * steps}, or null for optim.warmup_share")
-
-
-def _warmup(view: View) -> Iterator[Problem]:
-    steps = view["train.max_steps"]
-    if steps and (problem := warmup_problem(view["optim.warmup_steps"], steps, f"train.max_steps={steps}")):
-        yield problem
-
-
 def _precision(view: View) -> Iterator[Problem]:
     if (view["train.precision"], view["trainer.device"]) == ("16-mixed", "cpu"):
         yield Problem("train.precision", "=16-mixed with trainer.device=cpu: needs a GPU; write 32-true or bf16-mixed")
@@ -370,7 +342,7 @@ def _paths(view: View) -> Iterator[Problem]:
 
 
 NETWORK_RULES: list[Callable[[View], Iterator[Problem]]] = [
-    _kind_exists, _positions_exist, _heads, _inner_width, _slots_filled, _groups_not_empty, _own_mechanism, _shares,
-    _directions, _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps, _warmup,
-    _precision, _lengths, _betas, _paths,
+    _kind_exists, _positions_exist, _heads, _inner_width, _slots_filled, _groups_not_empty, _shares,
+    _directions, _options_fit, _positions_possible, _ortho, _normalization, _unread, _one_stack, _steps,
+    _precision, _lengths, _betas, _paths, _own_mechanism,
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnlab.config.classes.words import kind_path, positions_path
 from attnlab.config.dotted_keys import MISSING, value_at
 from attnlab.config.layer_plan import filled_shares
 from attnlab.config.targets import (
@@ -12,9 +13,7 @@ from attnlab.config.targets import (
     Signature,
     attention_nodes,
     class_at,
-    kind_path,
     load_class,
-    positions_path,
     signature_of,
 )
 

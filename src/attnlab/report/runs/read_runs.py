@@ -14,16 +14,17 @@ from typing import Any
 
 import attnlab
 from attnlab.analysis.gradient_norm_variation import relative_sd
+from attnlab.config.classes.recorded_code import Code, recorded_code
+from attnlab.config.classes.words import kind_path
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import counted, show
 from attnlab.config.report_block import Report
 from attnlab.config.run_identity import comparable, differences
-from attnlab.config.targets import find_module, kind_path
+from attnlab.config.targets import find_module
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.task_spec import SEQUENCE_METRICS
 from attnlab.learn.metric_units import LARGEST_OF, NOT_FINITE, OF_RUNS, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
-from attnlab.run.code_identity import Code, recorded_code
 from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
 from attnlab.run.run_lock import is_alive

@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnlab.config.classes.words import kind_path
 from attnlab.config.message_text import listed
 from attnlab.config.schema import Backbone, Model
-from attnlab.config.targets import kind_path, load_class
+from attnlab.config.targets import load_class
 from attnlab.config.validation.compatibility_rules import NOT_ALWAYS_READ
 from attnlab.config.validation.rule_view import FORMS, SLOTS
 from attnlab.data.batch import Batch

@@ -12,15 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnlab.config.targets import (
-    PACKAGE,
-    TargetError,
-    find_module,
-    kind_path,
-    positions_path,
-    read_signature,
-    target_paths,
-)
+from attnlab.config.classes.words import kind_path, positions_path
+from attnlab.config.targets import PACKAGE, TargetError, find_module, read_signature, target_paths
 
 WITHOUT_NUMBERS = ("launch", "plots", "report")
 """rooms of attnlab that make no number of a run; config does: the plan of layers, the number of steps, types"""

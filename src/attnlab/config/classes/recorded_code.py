@@ -1,19 +1,17 @@
-"""The code that a run was trained with (`config.source_hash`), as its files record it, beside the code here."""
+"""The code that a run was trained with (`config.classes.source_hash`), as its files record it, beside the code here."""
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeAlias
 
+from attnlab.config.classes.source_hash import code_of
 from attnlab.config.message_text import listed
-from attnlab.config.source_hash import code_of
-from attnlab.learn.weight_files import CODE
-from attnlab.run.read_run_files import Unreadable, read_status
 
 Code: TypeAlias = dict[str, str]
 """packages with the hashes of their sources; empty = not recorded"""
 
+CODE = "code"
+"""key of the code of every part of a run in turn, in its status, result, checkpoints and evaluations"""
 _HASH = re.compile(r"[0-9a-f]{12}")
 
 
@@ -35,11 +33,3 @@ def other_code(record: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """The packages whose code here is not the last one of a run, from its status or result, in words; else empty."""
     last = next(reversed(recorded_code(record)), {})
     return changed_words(last, code_of(config)) if last else ""
-
-
-def code_note(folder: Path, config: Mapping[str, Any]) -> str:
-    """A note if the run of a folder was trained with other code than is here; else empty."""
-    with suppress(Unreadable):
-        if changed := other_code(read_status(folder / "status.json"), config):
-            return f"note: the run was trained with other code of {changed} than is here now"
-    return ""
