@@ -250,10 +250,16 @@ WRONG = {
     "task=formal_language model=forgetting": ["kind tagging needs there unless task.causal=true; models that can: "],
     "task=mqar task.length=63": ["task.length: 63 is odd"],
     "task=mqar task.test_lengths=[128,64,128]": ["task.test_lengths=[64,128,128]: ", "task.test_lengths=[64,128]"],
+    "task=wikitext2 model=retention backbone.d_model=8 backbone.n_heads=8": ["model.encoder.0.attention.rotary=true: "],
+    "task=wikitext2 model=gated_linear backbone.positions=rotary model.positions=rotary backbone.d_model=16 "
+    "backbone.n_heads=8": ["positions=rotary: a head has one column (8 for n_heads=8)"],
+    "model=linear backbone.d_model=16 backbone.n_heads=8 backbone.d_attention=8 backbone.positions=rotary": [
+        "backbone.positions=rotary: a head has one column (8 for n_heads=8)"
+    ],
     "task=mqar task.test_pairs=[4,4]": ["task.test_pairs=[4,4]: ", "write task.test_pairs=[4]"],
     "task=word_problem task.test_lengths=[77,77]": ["task.test_lengths=[77,77]: ", "write task.test_lengths=[77]"],
     "model=vanilla backbone.positions=rotary backbone.d_model=8 backbone.n_heads=8": [
-        "backbone.positions=rotary: a head has one column (d_model=8, n_heads=8)"
+        "backbone.positions=rotary: a head has one column (8 for n_heads=8)"
     ],
     "model=linear model.positions=rotary backbone.d_model=8 backbone.n_heads=8": ["model.positions=rotary: a head"],
     "task=mad task.noise_share=0.3": ["task.noise_share=0.3: task.dataset=in_context_recall does not read it"],

@@ -28,7 +28,7 @@ class RotaryPositions(Positions):
     def misfit(cls, d_model: int, n_heads: int) -> str:
         if d_model // n_heads >= 2:
             return ""
-        return f"a head has one column (d_model={d_model}, n_heads={n_heads}); expected at least 2 to rotate"
+        return f"a head has one column ({d_model} for n_heads={n_heads}); expected at least 2 to rotate"
 
     def in_scores(self, d_model: int, n_heads: int, initialization: str) -> InScores:
         if misfit := self.misfit(d_model, n_heads):

@@ -11,7 +11,8 @@ flash-linear-attention; in the paper it subtracts the mean too.
 """
 
 import math
-from typing import ClassVar, Unpack
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
 
 import torch
 from jaxtyping import Float
@@ -38,6 +39,13 @@ class RetentionAttention(RecurrentAttention):
             raise ValueError("rotary=true with keys of width 1: expected at least 2 columns to rotate")
         if rotary:
             self.positions = Rotation()
+
+    @classmethod
+    def misfit(cls, d_model: int, n_heads: int, options: Mapping[str, Any]) -> str:
+        share = options.get("key_expansion") or cls.layer.key_expansion
+        if options.get("rotary") and share * d_model / n_heads < 2:
+            return "rotary=true: keys of a head have one column; expected at least 2 to rotate"
+        return super().misfit(d_model, n_heads, options)
 
     def log_decay(self, source: Memory) -> Float[Tensor, "1 H 1 1"]:
         head = torch.arange(self.n_heads, device=source.device, dtype=torch.promote_types(source.dtype, torch.float32))

@@ -216,8 +216,11 @@ def _positions_possible(view: View) -> Iterator[Problem]:
         )
         refusal = f"not possible with {lacking[0].name} (model {view['model.name']})"
         yield Problem(key, f"={value}: {refusal}; {capable_models}")
-    width, heads = view["backbone.d_model"], view["backbone.n_heads"]
-    if width % heads == 0 and (misfit := view.positions_class.misfit(width, heads)):
+    width, heads = view["backbone.d_attention"] or view["backbone.d_model"], view["backbone.n_heads"]
+    # keys of a recurrence may be narrower
+    nodes = (view[path] for path, _, _ in view.attentions("encoder", "decoder"))
+    columns = min((round((node.get("key_expansion") or 1.0) * width) for node in nodes), default=width)
+    if width % heads == 0 and (misfit := view.positions_class.misfit(columns, heads)):
         yield Problem(key, f"={value}: {misfit}")
 
 
