@@ -1,5 +1,6 @@
 """A model's yaml names its mechanism once; slots and presets refer to it, and no row has a name without its class."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,13 @@ def test_an_option_of_the_mechanism_that_no_attention_in_use_has_is_refused() ->
     (problem,) = problems(*words, "++model.mechanism.window_size=3")
     assert "model.mechanism.window_size=3" in problem and "model.decoder.0.attention.window_size" in problem
     assert check_command([*words, "++model.decoder.0.attention.window_size=3"]).jobs
+
+
+@pytest.mark.parametrize("name", ["rwkv", "RWKV-7", "mamba", "hyena"])
+def test_a_mechanism_that_is_not_here_is_said_with_one_of_its_kind(name: str) -> None:
+    (problem,) = problems(f"model={name}")
+    kin = re.search(r"not in attnlab, (\w+) is of its kind; docs/models.md", problem)
+    assert kin and kin[1] in group_choices()["model"]
 
 
 def test_a_yaml_without_a_mechanism_needs_slots_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,12 @@ def nearest_named(word: str, choices: Collection[str], aliases: Mapping[str, str
     return next((by_name[name] for name in (*similar, *by_name) if name in similar or name.startswith(word)), None)
 
 
+def kin_of(word: str) -> str | None:
+    """The model that is of the kind of a mechanism which is not here; None for other words."""
+    return next((kin for name in (word, _OF_A_NAME.sub("", word)) if (kin := _KIN.get(_letters(name)))), None)
+
+
+_KIN: dict[str, str] = _TABLE["kin"]
 _OF_A_NAME = re.compile(r"[-_ ]?(attention|attn|transformer)$", re.IGNORECASE)
 
 

@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from attnlab.config.conf_files import NAMED, aliases, group_choices, task_yaml
 from attnlab.config.dotted_keys import section_or_group
 from attnlab.config.message_text import hint, listed, offered, show
-from attnlab.config.nearest_word import choice, key_called, named_key, nearest, nearest_named
+from attnlab.config.nearest_word import choice, key_called, kin_of, named_key, nearest, nearest_named
 from attnlab.config.problem import Problem
 from attnlab.config.schema import schema_keys
 from attnlab.config.shipped_files import CONF
@@ -229,6 +229,8 @@ def group_problems(item: Item, conf: Path) -> list[Problem]:
         if value not in choices and not (optional and value is None):
             named = aliases(item.key, conf) if item.key in NAMED else None
             offer = choice(str(value), choices, item.key, named)
+            if item.key == "model" and (kin := kin_of(str(value))):
+                offer = f"; this mechanism is not in attnlab, {kin} is of its kind"
             if named is not None and not nearest_named(str(value), choices, named):
                 offer += f"; docs/{item.key}s.md describes all, docs/extending.md shows how to add one"
             problems.append(Problem(item.key, f"={show(value)}: no such choice{offer}"))
