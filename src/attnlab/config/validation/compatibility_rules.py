@@ -120,7 +120,7 @@ def _example(view: View, slot: str) -> str:
 
 def _own_mechanism(view: View) -> Iterator[Problem]:
     """A row has the name of a model whose attention its network uses, whatever a preset or a command sets."""
-    model, plain_model = view["model"], _plain_model(view)
+    model, plain_model = view["model"], _plain_model(view["model.name"], view.conf)
     own = {str(node.get("_target_")): None for _, node in attention_sections(plain_model)}
     used = {key: (signature, view[key]) for key, _, signature in view.attentions()}
     name, preset = view["model.name"], view.config.get("experiment")
@@ -137,10 +137,11 @@ def _own_mechanism(view: View) -> Iterator[Problem]:
         yield Problem(f"model.mechanism.{option}", f"{text}: {listed(f'{key}.{option}' for key in used)}")
 
 
-def _plain_model(view: View) -> Mapping[str, Any]:
-    """The model as its yaml file has it, with defaults; empty without a readable file."""
+@cached_per_folder
+def _plain_model(name: str, conf: Path) -> Mapping[str, Any]:
+    """The model as its yaml file has it, with defaults; empty without a readable file; nobody changes it."""
     try:
-        yaml = model_yaml(choice_named("model", view["model.name"], view.conf), view.conf)
+        yaml = model_yaml(choice_named("model", name, conf), conf)
     except (UserConfError, OmegaConfBaseException):
         return {}
     section: Mapping[str, Any] = completed({"model": yaml})["model"]
