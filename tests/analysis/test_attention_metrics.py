@@ -15,7 +15,8 @@ from support.small_runs import config_of as run_config
 from torch import Tensor
 
 from attnlab.analysis.attention_labels import metric_names
-from attnlab.analysis.attention_metrics import attention_metrics
+from attnlab.analysis import attention_metrics as attention_metrics_module
+from attnlab.analysis.attention_metrics import _local, attention_metrics
 from attnlab.attention.base import Attention
 from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import SequenceBatch
@@ -51,8 +52,11 @@ class Pairs:
         )
 
 
+KINDS = ("query_norm", "key_norm", "value_cosine", "largest_weight", "local_weight")
+
+
 def plain(k: Tensor, v: Tensor, lengths: list[int]) -> tuple[float, float]:
-    """Both numbers in loops over sequences, heads and positions."""
+    """Norm of keys and cosine of values in loops over sequences, heads and positions."""
     norms, similarities = [], []
     for keys, values, length in zip(k, v, lengths, strict=True):
         norms += [key.norm().item() for head in keys for key in head[:length]]
@@ -72,11 +76,42 @@ def test_numbers_equal_plain_loops_in_batches_of_any_size(size: int) -> None:
     with torch.no_grad(), observed(network.eval()) as uses:
         kind_of(SPECS["scan"]).loss(network, whole)
     names = metric_names(uses)
-    assert actual.keys() == {f"{name}/{kind}" for name in names.values() for kind in ("key_norm", "value_cosine")}
+    crosses = [name for name in names.values() if name.endswith("cross")]
+    assert actual.keys() == {f"{name}/{kind}" for name in names.values() for kind in KINDS} - {
+        f"{name}/local_weight" for name in crosses
+    }
     for name, use in uses.items():
         lengths = LENGTHS[:, 1 if name.endswith("attention") and name.startswith("decoder") else 0].tolist()
         expected = plain(use.seen.k, use.seen.v, lengths)
         assert [actual[f"{names[name]}/{kind}"] for kind in ("key_norm", "value_cosine")] == pytest.approx(expected)
+        rows = LENGTHS[:, 1 if name.startswith("decoder") else 0].tolist()
+        assert actual[f"{names[name]}/query_norm"] == pytest.approx(plain(use.seen.q, use.seen.v, rows)[0])
+        weights = use.attention.weights(use.seen.q, use.seen.k, use.seen.mask, use.seen.causal).detach()
+        largest = [
+            (row.max() / row.mean()).item()
+            for sample, n, m in zip(weights, rows, lengths, strict=True)
+            for head in sample
+            for row in (head[i, : i + 1 if use.seen.causal else m] for i in range(n))
+        ]
+        assert actual[f"{names[name]}/largest_weight"] == pytest.approx(mean(largest))
+
+
+def test_shares_of_near_positions() -> None:
+    # a tenth of ten positions is one: the query's own
+    weights = torch.eye(10)[None, None].double() * 0.5 + 0.05
+    real = torch.ones(1, 10, dtype=torch.bool)
+    total, count = _local(weights, real)
+    assert (total / count, count) == (pytest.approx(0.55), 10)
+    total, count = _local(weights[..., :5, :5], real[:, :5])
+    assert total / count == pytest.approx(0.5 * 0.55 / 0.75), "half a position"
+
+
+def test_weights_of_long_examples_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_metrics_module, "LONGEST", 4)
+    network, train = network_of("linear", "scan").double(), config_of("linear").train
+    train.eval_batch_size = 4
+    actual = attention_metrics(network, Pairs(), SPECS["scan"], train)
+    assert {name.rpartition("/")[2] for name in actual} == {"query_norm", "key_norm", "value_cosine"}
 
 
 def test_values_that_are_zero_parallel_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +167,7 @@ def rows_of(folder: Path) -> list[tuple[int, str, float]]:
 
 
 def is_diagnosed(name: str) -> bool:
-    return name.endswith(("key_norm", "value_cosine"))
+    return name.endswith(KINDS)
 
 
 def trained(folder: Path, *overrides: str) -> Path:
@@ -152,10 +187,8 @@ def test_training_is_the_same_beside_them_and_reports_have_them(
     rows = rows_of(measured)
     assert [row for row in rows if not is_diagnosed(row[1])] == rows_of(plain)
     diagnosed = [row for row in rows if is_diagnosed(row[1])]
-    assert [row[:2] for row in diagnosed[:4]] == [
-        (1, f"val/layer_{n}/{kind}") for n in (0, 1) for kind in ("key_norm", "value_cosine")
-    ]
-    assert len(diagnosed) == 10 * 4 and all(math.isfinite(value) for *_, value in diagnosed)
+    assert [row[:2] for row in diagnosed[:10]] == [(1, f"val/layer_{n}/{kind}") for n in (0, 1) for kind in KINDS]
+    assert len(diagnosed) == 10 * 10 and all(math.isfinite(value) for *_, value in diagnosed)
     result = json.loads((measured / "result.json").read_text())
     step = result["selection"]["step"]
     assert {n: v for n, v in result["metrics"].items() if is_diagnosed(n)} == {

@@ -40,6 +40,34 @@ def test_every_normalization_equals_the_reference(kind: str, placement: str, den
         compare_with_reference(attention, mode, 9, (9, 4, 1, 0))
 
 
+@pytest.mark.parametrize("denominator", [True, False])
+@pytest.mark.parametrize(("only", "placement"), list(product(("queries", "keys"), PLACEMENTS)))
+def test_norms_of_queries_or_keys_alone_equal_the_reference(only: str, placement: str, denominator: bool) -> None:
+    normalization = Normalization(kind="l2", placement=placement, denominator=denominator, only=only)
+    attention = shaken(LinearAttention(8, 2, normalization=normalization).double())
+    assert {attention.q_norm.kind, attention.k_norm.kind} == {"l2", "none"}
+    assert (attention.k_norm.kind == "l2") == (only == "keys")
+    for mode in MODES:
+        compare_with_reference(attention, mode, 5)
+
+
+def test_after_the_feature_map_the_norm_of_keys_is_all_that_counts() -> None:
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    both, keys, queries, none = (
+        apply(LinearAttention(8, 2, eps=0.0, normalization=options).double(), "causal", x, None, None)[0]
+        for options in map(seeded_options, ((), ("keys",), ("queries",), None))
+    )
+    torch.testing.assert_close(keys, both, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(queries, none, rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(both, none)
+
+
+def seeded_options(only: tuple[str, ...] | None) -> Normalization | None:
+    """An L2 norm of both (), or of one; None = no norm. The next network gets the same weights."""
+    torch.manual_seed(0)
+    return None if only is None else Normalization(kind="l2", only=only[0] if only else None)
+
+
 @pytest.mark.parametrize("kind", ["l1", "l2", "rms"])
 @pytest.mark.parametrize("eps", [None, 0.5])
 def test_eps_of_a_norm_equals_the_reference(kind: str, eps: float | None) -> None:

@@ -158,7 +158,8 @@ def measured_metrics(task: str) -> set[str]:
 def metric_exists(metric: str, task: str) -> bool:
     """Whether a run of the task has it: tested, validated, a column of metrics.csv, or what every run has."""
     logged = re.fullmatch(r"(relative_sd|max)\(train/(loss|ortho|gradient_norm|lr)\)", metric)
-    of_attentions = re.fullmatch(r"val/((en|de)coder/)?layer_\d+/(cross/)?(key_norm|value_cosine)", metric)
+    numbers = "query_norm|key_norm|value_cosine|largest_weight|local_weight"
+    of_attentions = re.fullmatch(rf"val/((en|de)coder/)?layer_\d+/(cross/)?({numbers})", metric)
     if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
         return True
     names = {known.rpartition("/")[2] for known in measured_metrics(task)} & set(METRICS)

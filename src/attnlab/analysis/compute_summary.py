@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnlab.analysis.attention_labels import PositionLabels, is_cross
@@ -126,8 +127,7 @@ class _Sums:
 
     def add(self, name: str, item: Diagnosis, piece: Batch) -> None:
         """Add one attention's tensors for a piece."""
-        keys = item.mask
-        queries = piece.target_mask if is_cross(name) and isinstance(piece, SequenceBatch) else keys
+        keys, queries = item.mask, real_queries(name, item, piece)
         if item.query_norms is not None and item.key_norms is not None:
             new = Norms(_by_head(item.query_norms, queries), _by_head(item.key_norms, keys))
             self.norms[name] = self.norms[name].joined(new) if name in self.norms else new
@@ -139,6 +139,11 @@ class _Sums:
             for number, weights in enumerate(item.weights):
                 n = weights.shape[-1] if keys is None else int(keys[number].sum())
                 locality.add(_array(weights[:, :n, :n]), item.causal)
+
+
+def real_queries(name: str, item: Diagnosis, batch: Batch) -> Bool[Tensor, "B N"] | None:
+    """The real queries of an attention; None = all."""
+    return batch.target_mask if is_cross(name) and isinstance(batch, SequenceBatch) else item.mask
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -139,7 +139,7 @@ class Attention(nn.Module, ABC, Generic[StateT]):
     supports_orthogonality: ClassVar[bool] = True
     supports_inner_width: ClassVar[bool] = False
     replaces_feed_forward: ClassVar[bool] = False
-    reads_normalization: ClassVar[tuple[str, ...]] = ("kind", "placement", "denominator", "eps")
+    reads_normalization: ClassVar[tuple[str, ...]] = ("kind", "placement", "denominator", "eps", "only")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {}
     values_of_null: ClassVar[Mapping[str, Any]] = {}
     cross_equals_self: ClassVar[bool] = False

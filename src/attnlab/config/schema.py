@@ -153,8 +153,8 @@ class Train:
     test_curve_every: Count | None = None
     """steps between two additional evaluations on the test set, as test_curve/... (never for selection); null = none"""
     diagnose_every: Count | None = None
-    """steps between two measurements of val/.../key_norm and val/.../value_cosine of every attention, on 64 examples of
-    the validation data; null = none"""
+    """steps between two measurements of every attention (norms, cosines, weights: docs/metrics.md) on 64 examples of the
+    validation data; null = none"""
 
 
 def steps_of(train: Train) -> int:
@@ -186,6 +186,8 @@ class Normalization:
     """keep linear attention's own denominator"""
     eps: Positive | None = None
     """added to the sum (l1), or under the root to the sum (l2) or mean (rms) of squares; null = 1e-6, for l2 1e-12"""
+    only: Literal["queries", "keys"] | None = None
+    """normalise only the queries, or only the keys; null = both"""
 
 
 @dataclass(kw_only=True)

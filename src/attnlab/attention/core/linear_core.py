@@ -22,7 +22,7 @@ from attnlab.attention.base import Attention, AttentionOptions, State, head_widt
 from attnlab.attention.core.linear_sums import bidirectional_sums, causal_sums, key_value_sum, with_ones
 from attnlab.attention.core.mask_forms import factors_of
 from attnlab.attention.core.prefix_sums import rows_before
-from attnlab.attention.core.qk_norm import HeadNorm
+from attnlab.attention.core.qk_norm import norms_of
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import (
     Attended,
@@ -133,7 +133,7 @@ class FeatureMapAttention(Attention[LinearState]):
         self.norm_first = normalization.placement == "before_feature_map"
         self.denominator = normalization.denominator
         width = self.key_width if self.norm_first else n_features
-        self.q_norm, self.k_norm = (HeadNorm(normalization.kind, width, normalization.eps) for _ in range(2))
+        self.q_norm, self.k_norm = norms_of(normalization, width)
         self.n_features, self.scale, self.eps, self.chunk_size = n_features, scale, eps, chunk_size
 
     def make_projections(self, d_model: int, bias: bool) -> None:

@@ -3,7 +3,7 @@
     l1: x / (sum |x| + eps)     l2: x / sqrt(sum x^2 + eps)     rms: gain * x / sqrt(mean x^2 + eps)
 
 Before or after the feature map, and with or without linear attention's denominator, are options, because the paper's
-formulas are not public. After the feature map and with the denominator, the scale of a query cancels, so only the
+formulas are not public; so is which of the two is normalised. After the feature map and with the denominator, the scale of a query cancels, so only the
 normalisation of keys has an effect. RMS has a trainable gain (one for queries, one for keys, shared by the heads); L1
 and L2 have no parameters (section 6.2.3).
 """
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from attnlab.attention.core.sum_precision import full_precision, squared_lengths
+from attnlab.config.schema import Normalization
 from attnlab.kernels.direct_function import DirectFunction, result_of
 
 EPS = {"none": 0.0, "l1": 1e-6, "l2": 1e-12, "rms": 1e-6}
@@ -49,6 +50,13 @@ class HeadNorm(nn.Module):
             case "l2":
                 return result_of(_UnitLength, x, self.eps)[0]
         return x
+
+
+def norms_of(normalization: Normalization, width: int) -> tuple[HeadNorm, HeadNorm]:
+    """The norm of queries and the norm of keys of this width; kind none for those that `only` leaves as they are."""
+    kinds = ("none" if normalization.only == other else normalization.kind for other in ("keys", "queries"))
+    query_norm, key_norm = (HeadNorm(kind, width, normalization.eps) for kind in kinds)
+    return query_norm, key_norm
 
 
 class _UnitLength(DirectFunction):

@@ -25,7 +25,7 @@ from attnlab.attention.core.decay_gates import wide
 from attnlab.attention.core.fla_kernels import kernel_sums, missing_kernels
 from attnlab.attention.core.mask_forms import zero_at_padding
 from attnlab.attention.core.projected_heads import heads_of
-from attnlab.attention.core.qk_norm import HeadNorm
+from attnlab.attention.core.qk_norm import norms_of
 from attnlab.attention.core.recurrent_sums import Recurrent, recurrent_step, recurrent_sums
 from attnlab.attention.core.sum_precision import full_precision, projected, saturated
 from attnlab.attention.core.tensor_types import KeyMask, Memory
@@ -99,7 +99,7 @@ class RecurrentAttention(Attention[RecurrentState]):
     supports_cross = False
     supports_step = True
     supports_rotation = True
-    reads_normalization = ("kind", "placement", "eps")
+    reads_normalization = ("kind", "placement", "eps", "only")
     limits: ClassVar[dict[str, dict[Any, list[str]]]] = {"bidirectional": {False: ["supports_bidirectional"]}}
 
     def __init_subclass__(cls) -> None:
@@ -145,7 +145,7 @@ class RecurrentAttention(Attention[RecurrentState]):
             self.gate_proj = self.make_output_gate(d_model, n_heads * self.value_width)
         normalization = normalization or Normalization(kind=self.layer.normalization, eps=L2_EPS)
         self.norm_first = normalization.placement == "before_feature_map"
-        self.q_norm, self.k_norm = (HeadNorm(normalization.kind, self.key_width, normalization.eps) for _ in range(2))
+        self.q_norm, self.k_norm = norms_of(normalization, self.key_width)
 
     @classmethod
     def misfit(cls, d_model: int, n_heads: int, options: Mapping[str, Any]) -> str:

@@ -58,7 +58,7 @@ class BasedAttention(FeatureMapAttention):
 
     def weighted_values(self, q: Queries, k: Keys, v: Values, mask: KeyMask | None, causal: bool) -> Attended:
         """From s within a chunk, unless features are normalised: then their products are no function of s."""
-        if not causal or (not self.norm_first and self.q_norm.kind != "none"):
+        if not causal or (not self.norm_first and {self.q_norm.kind, self.k_norm.kind} != {"none"}):
             return super().weighted_values(q, k, v, mask, causal)
         v = zero_at_padding(with_ones(v) if self.denominator else v, mask)
         q, k = self.q_norm(q * self.scale), zero_at_padding(self.k_norm(k), mask)

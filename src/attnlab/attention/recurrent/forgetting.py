@@ -18,7 +18,7 @@ from torch import Tensor
 from attnlab.attention.base import AttentionOptions
 from attnlab.attention.core.decay_gates import wide
 from attnlab.attention.core.prefix_sums import rows_before
-from attnlab.attention.core.qk_norm import HeadNorm
+from attnlab.attention.core.qk_norm import norms_of
 from attnlab.attention.core.softmax_core import CachedAttention, kept, softmax_weights
 from attnlab.attention.core.sum_precision import full_precision
 from attnlab.attention.core.tensor_types import Attended, AttentionWeights, KeyMask, Memory, Queries, ScoreHook, Values
@@ -39,7 +39,7 @@ class ForgettingAttention(CachedAttention):
 
     supports_bidirectional = False
     supports_cross = False
-    reads_normalization = ("kind", "eps")
+    reads_normalization = ("kind", "eps", "only")
 
     def __init__(
         self,
@@ -53,9 +53,7 @@ class ForgettingAttention(CachedAttention):
     ) -> None:
         super().__init__(d_model, n_heads, **options)
         self.dropout = dropout
-        normalization = normalization or Normalization()
-        kind, eps = normalization.kind, normalization.eps
-        self.q_norm, self.k_norm = (HeadNorm(kind, self.head_width, eps) for _ in range(2))
+        self.q_norm, self.k_norm = norms_of(normalization or Normalization(), self.head_width)
         self.forget_proj = LinearMap(d_model, n_heads)
         self.gate_proj = LinearMap(d_model, d_model, bias=False) if output_gate else None
 

@@ -249,7 +249,8 @@ def _normalization(view: View) -> Iterator[Problem]:
     """Settings of the norm of queries and keys that no attention reads."""
     normalizing = [item for _, _, item in view.attentions() if "normalization" in item.arguments]
     read = {name for item in normalizing for name in item.declares("reads_normalization")}
-    for name, silent in {"kind": "none", "placement": "after_feature_map", "denominator": True, "eps": None}.items():
+    defaults = {"kind": "none", "placement": "after_feature_map", "denominator": True, "eps": None, "only": None}
+    for name, silent in defaults.items():
         key, value = f"model.normalization.{name}", view[f"model.normalization.{name}"]
         if name in read or value == silent or (name == "placement" and not normalizing):
             continue
