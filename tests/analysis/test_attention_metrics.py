@@ -14,8 +14,8 @@ from support.small_runs import SMALL_CLEVR, run_job, stop_after
 from support.small_runs import config_of as run_config
 from torch import Tensor
 
-from attnlab.analysis.attention_labels import metric_names
 from attnlab.analysis import attention_metrics as attention_metrics_module
+from attnlab.analysis.attention_labels import metric_names
 from attnlab.analysis.attention_metrics import _local, attention_metrics
 from attnlab.attention.base import Attention
 from attnlab.config.run_identity import run_folder

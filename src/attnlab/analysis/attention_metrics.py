@@ -1,19 +1,19 @@
-"""Numbers of the attentions of a network, for curves and reports. By the first three Park & Kim 2024 (figures 2, 3 and 6)
-explain failed trials; the others say how far an attention is from a plain mean, and how local it is (Qin et al. 2022,
-section 3.2).
+"""Numbers of the attentions of a network, for curves and reports.
 
-    <attention>/query_norm      L2 norm of projected queries, before any normalisation: mean over heads and real positions
+    <attention>/query_norm      L2 norm of projected queries before any normalisation: mean over heads, real positions
     <attention>/key_norm        the same of keys
     <attention>/value_cosine    cosine of the values of two different real positions of a sequence, 0 for a value of no
                                 length: mean over pairs, then over heads and over sequences of at least two positions
-    <attention>/largest_weight  largest weight of a query, divided by the mean of its weights: 1 is a plain mean; mean over
-                                heads and real queries
-    <attention>/local_weight    share of a query's weight in the tenth of the positions that is nearest to it: mean over
-                                heads and real queries; of self-attention only
+    <attention>/largest_weight  largest weight of a query, divided by the mean of its weights: 1 is a plain mean; mean
+                                over heads and real queries
+    <attention>/local_weight    share of a query's weight in the tenth of the positions that is nearest to it: mean
+                                over heads and real queries; of self-attention only
 
-Weights count by their size, as those of NormAttention can be negative. Cost: a forward pass over the examples, and
-memory for queries, keys and values of all layers, and for weights; these are left out where an example has more than
-512 positions.
+By the first three Park & Kim 2024 (figures 2, 3 and 6) explain failed trials; Qin et al. 2022 (section 3.2) compare how
+local attentions are. Weights count by their size, as those of NormAttention can be negative.
+
+Cost: a forward pass over the examples, and memory for queries, keys and values of all layers, and for weights; these
+are left out where an example has more than 512 positions.
 """
 
 import numpy as np

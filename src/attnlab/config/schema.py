@@ -153,8 +153,8 @@ class Train:
     test_curve_every: Count | None = None
     """steps between two additional evaluations on the test set, as test_curve/... (never for selection); null = none"""
     diagnose_every: Count | None = None
-    """steps between two measurements of every attention (norms, cosines, weights: docs/metrics.md) on 64 examples of the
-    validation data; null = none"""
+    """steps between two measurements of every attention on 64 examples of the validation data: norms, cosines, weights
+    (docs/metrics.md); null = none"""
 
 
 def steps_of(train: Train) -> int:

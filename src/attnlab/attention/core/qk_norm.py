@@ -2,10 +2,10 @@
 
     l1: x / (sum |x| + eps)     l2: x / sqrt(sum x^2 + eps)     rms: gain * x / sqrt(mean x^2 + eps)
 
-Before or after the feature map, and with or without linear attention's denominator, are options, because the paper's
-formulas are not public; so is which of the two is normalised. After the feature map and with the denominator, the scale of a query cancels, so only the
-normalisation of keys has an effect. RMS has a trainable gain (one for queries, one for keys, shared by the heads); L1
-and L2 have no parameters (section 6.2.3).
+Before or after the feature map, of queries, keys or both, and with or without linear attention's denominator, are
+options, because the paper's formulas are not public. After the feature map and with the denominator, the scale of a
+query cancels, so only the normalisation of keys has an effect. RMS has a trainable gain (one for queries, one for keys,
+shared by the heads); L1 and L2 have no parameters (section 6.2.3).
 """
 
 from typing import Any, Literal
