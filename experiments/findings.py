@@ -23,6 +23,7 @@ from campaign import HERE, MEASURED, REPORTS, ROOT, RUNS, CampaignError, read_qu
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
 
+from attnlab.analysis.power_of_tests import LEVEL
 from attnlab.config.message_text import counted, listed
 from attnlab.learn.metric_units import SHARE, lower_is_better, number, scaled, unit_of
 from attnlab.plots.style import save
@@ -35,7 +36,6 @@ from attnlab.report.report_record import Cell, Origin, ReportFile, read_report
 from attnlab.report.runs.read_runs import ReportRun, look
 from attnlab.report.statistics.data_seeds import paired_on_data
 from attnlab.report.statistics.differences import (
-    LEVEL,
     UNDECIDED,
     ClaimedRange,
     PairedDifference,
@@ -118,7 +118,7 @@ class Claim:
             parts += ["equal in all seeds"] if line.marks and line.marks[1] == line.marks[2] else []
             parts += [f"corrected {p_text(answer.corrected)}"] if answer.corrected is not None else []
             parts += [f"published {number(answer.published, line.unit)}"] if answer.published is not None else []
-            parts += filter(None, [answer.fragility, answer.needed])
+            parts += filter(None, [answer.fragility, answer.needed, answer.known])
             lines.append(f"* **{answer.verdict}**: {answer.words}; {'; '.join(parts)}")
         return "\n".join(lines)
 
@@ -128,8 +128,9 @@ class Claim:
 
     def verdict_by_ranks(self, answer: HypothesisAnswer) -> str | None:
         """The verdict by Wilcoxon's signed-rank test in place of the t-test, with the same correction; None of shares
-        of failed runs, where runs diverged, and where they are too few for any verdict by this test."""
-        if answer.claimed is None:
+        of failed runs and adjusted differences, where runs diverged, and where they are too few for any verdict by this
+        test."""
+        if answer.claimed is None or answer.statistic is not None:
             return None
         pair, tests = self.pair(answer.row, answer.than, answer.column), len(self.lines)
         low, high = answer.claimed

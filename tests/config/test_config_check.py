@@ -393,6 +393,22 @@ def test_a_wrong_command_gets_its_message(command: str) -> None:
             assert part.count(", ") < 8
 
 
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("than:linear,column:ood,spread:-1", "spread=-1: expected a number > 0 or null"),
+        ("than:linear,column:ood,shown_before:gate", "shown_before=gate: expected one of pilot, claim or null"),
+        ("than:linear,column:ood,given:odd", "given: no column odd; nearest: ood"),
+        ("sooner_than:linear", "sooner_than=linear: needs report.success.validation, the logged metric"),
+        ("fails_less_than:linear,given:ood", "given=ood: fails_less_than has no given; leave it out"),
+        ("varies_less_than:linear", "column: missing; expected a column of the report"),
+    ],
+)
+def test_a_wrong_hypothesis_gets_its_message(form: str, message: str) -> None:
+    listed = f"report.hypotheses=[{{row:vanilla,{form}}}]"
+    assert f"report.hypotheses.0.{message}" in "\n".join(problems("experiment=claims/scan_turn_left", listed))
+
+
 def number_types() -> Iterator[tuple[str, object]]:
     """Every key of the schema and every option of a shipped task or attention, with its type."""
     for section in (Config, Backbone, Optim, Train, TrainerOptions, LoggerOptions, Ortho, LayerGroup):

@@ -109,6 +109,20 @@ def test_hypotheses_on_few_seeds_are_planned_without_verdicts(planned: Callable[
     assert f"\nkazemnejad2023/positions: {line}3\n" in planned(both, "model=vanilla", "task.dataset=copy")
 
 
+def test_a_plan_says_what_each_hypothesis_can_show(planned: Callable[..., str]) -> None:
+    """Of ten seeds and three hypotheses; the preset's own are on failures."""
+    words = ["experiment=claims/stability_scan", "model=linear"]
+    text = planned(*words)
+    assert "in val: 0 failures in 10 runs show it from 6 failures of linear, 0.048 on\n" in text
+    mine, other = ("row: 'linear, 0.006'", "'linear, 0.048'")
+    claims = [f"{{{mine},than:{other},column:val,spread:2.5}}", f"{{{mine},than:{other},column:val}}"]
+    claims += [f"{{{mine},varies_less_than:{other},column:val}}"]
+    text = planned(*words, f"report.hypotheses=[{','.join(claims)}]")
+    assert "in val: at a spread of 2.5, 10 seeds show a difference of 3.1 with 80 % power\n" in text
+    assert "in val: spread not declared\n" in text
+    assert "in val: 10 runs a row show a ratio of standard deviations of 7" in text
+
+
 def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:
     for name, data_set in DATA_SETS.items():
         steps = compose_config(["task=glue", f"task.dataset={name}"])["cost"]["steps_of_epochs"]

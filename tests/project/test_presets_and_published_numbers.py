@@ -20,11 +20,12 @@ from attnlab.config.command_line.words import read_override
 from attnlab.config.conf_files import task_yaml
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import show
-from attnlab.config.report_block import FEWEST, Quantity
+from attnlab.config.report_block import FEWEST, FORMS, Quantity
 from attnlab.config.run_identity import run_label
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import check_command
 from attnlab.data.task_spec import SEQUENCE_METRICS
+from attnlab.learn.metric_units import LOGGED
 from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue.data_sets import DATA_SETS
 
@@ -157,7 +158,8 @@ def measured_metrics(task: str) -> set[str]:
 
 def metric_exists(metric: str, task: str) -> bool:
     """Whether a run of the task has it: tested, validated, a column of metrics.csv, or what every run has."""
-    logged = re.fullmatch(r"(relative_sd|max)\(train/(loss|ortho|gradient_norm|lr)\)", metric)
+    name = "train/(loss|ortho|gradient_norm|lr)(_max)?"
+    logged = re.fullmatch(rf"{name}|(relative_sd|max)\({name}\)", metric)
     numbers = "query_norm|key_norm|value_cosine|largest_weight|local_weight"
     of_attentions = re.fullmatch(rf"val/((en|de)coder/)?layer_\d+/(cross/)?({numbers})", metric)
     if metric in OF_EVERY_RUN or logged or of_attentions or metric in measured_metrics(task):
@@ -244,7 +246,7 @@ def check_figures(name: str) -> None:
                 curve = ("test_curve/",) if first_job(name).typed.train.test_curve_every else ()
                 assert figure.get("metric", "train/loss").startswith(("train/", "val/", *curve))
             case "time_to_success":
-                assert report["success"]["validation"].startswith("val/")
+                assert report["success"]["validation"].startswith(LOGGED)
             case kind:
                 check_claim_figure(kind, name, figure.get("metric"))
 
@@ -281,11 +283,12 @@ def check_hypotheses(name: str) -> None:
     report = text_of(name)["report"]
     average = {report["average"]["name"]} if report.get("average") else set()
     requested = report.get("hypotheses", [])
-    named = [row for item in requested for row in (item["row"], item.get("than") or item["fails_less_than"])]
+    named = [row for item in requested for row in (item["row"], next(item[key] for key in FORMS if key in item))]
     named += [report["highlight"]] if report.get("highlight") else []
     assert set(named) <= set(row_names(name))
     differences = [item for item in requested if "than" in item]
-    assert {item["column"] for item in differences} <= columns(name).keys() | average
+    of_columns = {item[key] for item in requested for key in ("column", "given") if key in item}
+    assert of_columns <= columns(name).keys() | average
     if differences and name.startswith("claims/") and name not in OF_FEW_SEEDS:
         assert len(swept(name)["seed"]) >= FEWEST
 

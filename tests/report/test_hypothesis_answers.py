@@ -535,8 +535,17 @@ def test_names_are_checked_before_the_first_run(config: dict[str, Any], changed:
         "0.direction=lower: goes with a difference only": {"direction": "lower", "within": 1.0},
         "0.column=ood: fails_less_than has no column": {"than": None, "fails_less_than": "linear"},
         "0.fails_less_than=linear: needs report.success": {"than": None, "column": None, "fails_less_than": "linear"},
+        "0.sooner_than=linear: needs report.success, ": {"than": None, "column": None, "sooner_than": "linear"},
+        "found than, varies_less_than": {"varies_less_than": "linear"},
+        "0.given=ood: a column is adjusted for itself": {"given": "ood"},
+        "0.given: no column odd; nearest: ood": {"given": "odd"},
+        "0.within=1.0: varies_less_than has no within": {"than": None, "varies_less_than": "linear", "within": 1.0},
+        "0.spread=1.0: varies_less_than has no spread": {"than": None, "varies_less_than": "linear", "spread": 1.0},
     }.items():
         with pytest.raises(ConfigError, match=form):
             require_known_names(block | {"hypotheses": [known | problem]}, configs, ["experiment=own"])
+    sooner = {"success": {"column": "ood", "at_least": 60}, "hypotheses": [{"row": "mine", "sooner_than": "linear"}]}
+    with pytest.raises(ConfigError, match=r"0.sooner_than=linear: needs report\.success\.validation"):
+        require_known_names(block | sooner, configs, ["experiment=own"])
     # a narrowed experiment may lack rows
     require_known_names(block, configs[:1], ["experiment=own", "model=linear"])

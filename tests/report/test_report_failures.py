@@ -13,6 +13,7 @@ from scipy.stats import binom
 from support.small_runs import SMALL_SCAN
 from support.written_runs import OOD, a_run
 
+from attnlab.analysis.power_of_tests import fisher
 from attnlab.config.job_config import compose_config
 from attnlab.config.report_block import Average, Report, Success
 from attnlab.config.run_identity import run_folder
@@ -25,7 +26,6 @@ from attnlab.report.failures.count_failures import count_failures
 from attnlab.report.failures.failure_statistics import (
     Times,
     clopper_pearson,
-    fisher,
     kaplan_meier,
     log_rank,
     log_rank_statistic,
@@ -220,11 +220,18 @@ def test_a_perplexity_succeeds_below_its_threshold(runs: Any) -> None:
         ({"column": "ood", "at_most": 60}, "higher is better in ood .*; set at_least"),
         ({"column": "size", "at_least": 2}, "lower is better in size .*; set at_most"),
         ({"column": "ood", "at_least": 60, "validation": "val/loss"}, "the unit of validation=val/loss is loss"),
+        ({"column": "ood", "at_least": 60, "validation": "train/loss"}, "the unit of validation=train/loss is loss"),
+        ({"column": "loss", "at_most": 0.1, "validation": "train/loss"}, "^$"),
     ],
 )
 def test_wrong_thresholds_are_named(success: dict[str, Any], said: str) -> None:
     both = Average(name="both", of=["ood"])
-    report = Report(title="t", columns={"ood": OOD, "size": "parameters"}, average=both, success=Success(**success))
+    report = Report(
+        title="t",
+        columns={"ood": OOD, "size": "parameters", "loss": "train/loss"},
+        average=both,
+        success=Success(**success),
+    )
     assert re.search(said, "".join(declaration_problems(report)))
 
 

@@ -10,11 +10,15 @@ TableFigure = Literal[
 Quantity = Literal["norms", "values", "weights", "locality", "gradients"]
 
 
+DATA_SEED = "task.data_seed"
+"""key of the seed of the data, in tasks that draw theirs"""
 SEEDS = ("seeds", "data_seeds")
 ANALYSIS = ("rows", "row_names", "columns", "average", "best_over", "chosen_by", "hypotheses", "success", *SEEDS)
 """keys of `report:` that decide what is compared; a run records them at its start"""
 FEWEST = 5
 """seeds that an interval and a test of a difference need"""
+FEWEST_ADJUSTED = 6
+"""seeds that a difference needs that is adjusted for another column: one more coefficient is estimated"""
 
 
 @dataclass(kw_only=True)
@@ -27,6 +31,8 @@ class Average:
     """names of the columns that are averaged, in one unit"""
 
 
+FORMS = ("than", "fails_less_than", "sooner_than", "varies_less_than")
+"""keys that name the other row of a hypothesis; each has exactly one of them"""
 Size = Annotated[float, "(0, inf)"]
 
 
@@ -35,8 +41,12 @@ class Hypothesis:
     """A claim, declared before the runs, that a report answers from its numbers.
 
     `{row, than, column}` claims a difference in a direction, with `at_least` one of a size; with `within` the rows are
-    claimed to be equivalent, with `not_worse_by` the first not to be inferior. `{row, fails_less_than}` compares
-    failures under `report.success`. `config.validation.report_names` checks that a hypothesis has exactly one form.
+    claimed to be equivalent, with `not_worse_by` the first not to be inferior; with `given` the difference is adjusted
+    for another column. `{row, fails_less_than}` compares failures under `report.success`, `{row, sooner_than}` the
+    steps until its `validation` is at the threshold, `{row, varies_less_than, column}` standard deviations over seeds.
+    `config.validation.report_names` checks that a hypothesis has exactly one form.
+
+    `shown_before` and `spread` are no part of what is claimed: hypotheses that differ in them alone are equal.
     """
 
     row: str
@@ -53,13 +63,46 @@ class Hypothesis:
     """the difference is claimed to be at most this large, in either direction"""
     not_worse_by: Size | None = None
     """the row is claimed to be worse by at most this much"""
+    given: str | None = None
+    """a column that the difference is adjusted for: the claim is about rows that are alike in it"""
     fails_less_than: str | None = None
     """a row that is claimed to have a larger share of failing runs"""
+    sooner_than: str | None = None
+    """a row that is claimed to reach the threshold of `success` in its `validation` after more steps"""
+    varies_less_than: str | None = None
+    """a row that is claimed to have a larger standard deviation over seeds"""
+    shown_before: Literal["pilot", "claim"] | None = field(default=None, compare=False)
+    """what had shown it before it was declared, so that it is no prediction; null = nothing"""
+    spread: Size | None = field(default=None, compare=False)
+    """standard deviation of the paired differences in a pilot, in the unit of the column (with `given`: of their
+    residuals); `--plan` says what the declared seeds show at it; null = not known"""
+
+    @property
+    def form(self) -> str:
+        """The key of `FORMS` that it has; the first one if it has none."""
+        return next((name for name in FORMS if getattr(self, name)), FORMS[0])
 
     @property
     def other(self) -> str:
         """The row that the claim compares with."""
-        return self.than or self.fails_less_than or ""
+        return getattr(self, self.form) or ""
+
+    def in_words(self, success: "Success | None") -> str:
+        """The claim in words, with the threshold of the report that it is in."""
+        row, other, name = self.row, self.other, self.column
+        if self.fails_less_than and success:
+            return f"{row} fails less than {other} in {success.column}"
+        if self.sooner_than and success:
+            return f"{row} succeeds sooner than {other} in {success.validation}"
+        if self.varies_less_than:
+            return f"{row} varies less than {other} in {name}"
+        given = f", adjusted for {self.given}" if self.given else ""
+        if self.within is not None:
+            return f"{row} and {other} differ by at most {self.within:g} in {name}{given}"
+        if self.not_worse_by is not None:
+            return f"{row} is not worse than {other} in {name} by more than {self.not_worse_by:g}{given}"
+        size = "" if self.at_least is None else f" by at least {self.at_least:g}"
+        return f"{row} is {self.direction} than {other} in {name}{size}{given}"
 
 
 @dataclass(kw_only=True)
@@ -76,7 +119,8 @@ class Success:
     at_most: float | None = None
     """largest number of a run that succeeds, where lower is better"""
     validation: str | None = None
-    """the logged metric (val/accuracy) whose first value at the threshold is the time to success; null = none"""
+    """the logged metric (val/accuracy, train/loss) whose first value at the threshold is the time to success; null =
+    none"""
 
 
 @dataclass(kw_only=True)

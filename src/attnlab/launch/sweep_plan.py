@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
+from attnlab.analysis.planned_verdicts import planned_verdicts
 from attnlab.config.job_config import JobConfig
 from attnlab.config.message_text import counted, listed, table_console
-from attnlab.config.report_block import FEWEST, SEEDS
 from attnlab.config.run_identity import identity, tag_parts
 from attnlab.config.shipped_files import CONF
 from attnlab.config.sweep import Command
@@ -67,8 +67,9 @@ def print_plan(commands: Mapping[str, Command]) -> int:
     if runs:
         names = None if not others else {id(plan): name for name in plans for plan in plans[name]}
         table_console().print(_table(runs, names))
-        few = [f"{name}: {line}" if others else line for name in commands for line in _few_seeds(commands[name])]
-        print("\n".join([*_hours(runs), *few]))
+        verdicts = {name: planned_verdicts(one.jobs[0].report) for name, one in commands.items()}
+        shown = [f"{name}: {line}" if others else line for name, lines in verdicts.items() for line in lines]
+        print("\n".join([*_hours(runs), *shown]))
     if runs and command.multirun and not others:
         for line in make_launcher(command.launcher).plan([plan.task for plan in runs]):
             print(line)
@@ -76,15 +77,6 @@ def print_plan(commands: Mapping[str, Command]) -> int:
         print(f"nothing left of {listed(without, most=8)}: finished, or of an experiment named before")
     print("nothing was started: this is a plan")
     return 0
-
-
-def _few_seeds(command: Command) -> list[str]:
-    """That the declared seeds, or data seeds, are too few for the hypotheses on differences."""
-    block = command.jobs[0].report or {}
-    number = max(len(block.get(key) or ()) for key in SEEDS)
-    if number >= FEWEST or not any(claim.get("than") for claim in block.get("hypotheses") or ()):
-        return []
-    return [f"hypotheses get no verdict: a test needs {FEWEST} seeds, declared: {number}"]
 
 
 def _planned(command: Command, seen: set[str]) -> list[PlannedRun]:

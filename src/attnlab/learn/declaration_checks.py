@@ -8,7 +8,7 @@ from attnlab.config.problem import Problem
 from attnlab.config.report_block import Hypothesis, Report, Success
 from attnlab.config.validation.report_names import SIZES, unknown_column
 from attnlab.config.validation.type_check import build
-from attnlab.learn.metric_units import OF_RUNS, SHARE, lower_is_better, unit_of
+from attnlab.learn.metric_units import LOGGED, OF_RUNS, SHARE, lower_is_better, unit_of
 
 
 def declaration_problems(block: Report | Mapping[str, Any] | None) -> list[Problem]:
@@ -34,9 +34,12 @@ def _hypothesis_problems(key: str, hypothesis: Hypothesis, report: Report) -> It
         return
     metric = metric_of(report, column)
     unit = unit_of(metric)
-    if metric in OF_RUNS:
-        text = f"={column}: {metric} depends on the machine and is compared by no hypothesis"
-        yield Problem(f"{key}.column", text)
+    for name, of in (("column", column), ("given", hypothesis.given)):
+        if of is not None and not unknown_column(report, of) and metric_of(report, of) in OF_RUNS:
+            text = f"={of}: {metric_of(report, of)} depends on the machine and is compared by no hypothesis"
+            yield Problem(f"{key}.{name}", text)
+    if hypothesis.varies_less_than:
+        return
     if not unit.has_better and hypothesis.not_worse_by is not None:
         yield Problem(f"{key}.not_worse_by", f": neither is worse in {column} ({metric}); write within")
     elif not unit.has_better and hypothesis.direction == "better" and hypothesis.within is None:
@@ -77,8 +80,8 @@ def _success_problem(success: Success, report: Report) -> str:
         text = f"{better} is better in {name} ({metric}); set {key}"
     elif unit == SHARE.name and not 1 <= threshold <= 100:
         text = f"the threshold is in the unit of {name}, percent: expected 1 to 100, found {threshold:g}"
-    elif validation and not validation.startswith("val/"):
-        text = f"validation={validation}: expected a metric of the validation, val/..."
+    elif validation and not validation.startswith(LOGGED):
+        text = f"validation={validation}: expected a metric of the validation or another logged one, {listed(LOGGED)}"
     elif validation and unit_of(validation).name != unit:
         text = f"the unit of validation={validation} is {unit_of(validation).name}, the unit of {name} is {unit}"
     return text

@@ -20,6 +20,8 @@ LONG = 1e9
 MOST_DIGITS = 8
 """after the decimal point"""
 NOT_FINITE = "not finite"
+LOGGED = ("val/", "train/", "test_curve/")
+"""begin the names of metrics in metrics.csv, which have a number at several steps"""
 MOST_LENGTHS = 8
 """lengths that a line about a metric names"""
 MOST_LISTED = 4

@@ -126,6 +126,8 @@ class HypothesisAnswer(Record):
     published: difference of the published numbers of both rows; None where a row has none.
     difference, low, high: None where runs are compared by ranks, and for failures; the interval is corrected.
     p, corrected: of the test against the end of the claimed range; None without a test or without a spread.
+    statistic: `adjusted for <column>` where the difference is that of rows alike in it; None = as the claim has it.
+    shown_before: pilot or claim, if that had shown it before it was declared, so that it is no prediction; else None.
     """
 
     row: str
@@ -144,6 +146,8 @@ class HypothesisAnswer(Record):
     high: Real | None = None
     p: Real | None = None
     corrected: Real | None = None
+    statistic: str | None = None
+    shown_before: str | None = None
     runs: list[RowRuns] = field(default_factory=list)
 
     @property
@@ -154,7 +158,13 @@ class HypothesisAnswer(Record):
     @property
     def explanation(self) -> str:
         """The numbers, how far they rest on single seeds, what would decide it, and its declaration."""
-        return "; ".join(filter(None, [self.reason, self.fragility, self.needed, self.declared]))
+        return "; ".join(filter(None, [self.reason, self.fragility, self.needed, self.known, self.declared]))
+
+    @property
+    def known(self) -> str:
+        """That it was shown before it was declared; empty for a prediction."""
+        where = {"pilot": "a pilot", "claim": "an earlier claim"}
+        return f"shown before by {where.get(self.shown_before, self.shown_before)}" if self.shown_before else ""
 
     @property
     def fragility(self) -> str:

@@ -10,7 +10,7 @@ from attnlab.config.dotted_keys import MISSING, flatten, value_at
 from attnlab.config.message_text import hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key
 from attnlab.config.problem import ConfigError, Problem
-from attnlab.config.report_block import Hypothesis, Report
+from attnlab.config.report_block import FORMS, Hypothesis, Report
 from attnlab.config.run_identity import NOT_IDENTITY, run_label
 from attnlab.config.validation.type_check import build
 
@@ -28,27 +28,31 @@ def form_problems(report: Report) -> list[Problem]:
 
 
 def _form_problems(key: str, hypothesis: Hypothesis, report: Report) -> Iterator[Problem]:
+    forms = [name for name in FORMS if getattr(hypothesis, name) is not None]
     sizes = [name for name in SIZES if getattr(hypothesis, name) is not None]
-    if (hypothesis.than is None) == (hypothesis.fails_less_than is None):
-        yield Problem(key, ": expected one of than (a difference in a column) and fails_less_than (failures)")
+    form, of_column = hypothesis.form, ("than", "varies_less_than")
+    if len(forms) != 1:
+        found = f", found {listed(forms)}" if forms else ""
+        yield Problem(key, f": expected one of {listed(FORMS)}{found}")
     elif hypothesis.row == hypothesis.other:
-        name = "than" if hypothesis.than else "fails_less_than"
-        yield Problem(f"{key}.{name}", f"={show(hypothesis.other)}: a row is compared with itself; name another row")
-    elif (other := hypothesis.fails_less_than) is not None:
-        superfluous = [*(["column"] if hypothesis.column is not None else []), *sizes]
-        if superfluous:
-            value = show(getattr(hypothesis, superfluous[0]))
-            text = f"={value}: fails_less_than has no {listed(superfluous)}; leave it out"
-            yield Problem(f"{key}.{superfluous[0]}", text)
-        if report.success is None:
-            yield Problem(f"{key}.fails_less_than", f"={other}: needs report.success, which says when a run fails")
-    elif hypothesis.column is None:
+        yield Problem(f"{key}.{form}", f"={show(hypothesis.other)}: a row is compared with itself; name another row")
+    elif form not in of_column and report.success is None:
+        yield Problem(f"{key}.{form}", f"={hypothesis.other}: needs report.success, which says when a run fails")
+    elif form == "sooner_than" and report.success and report.success.validation is None:
+        text = f"={hypothesis.other}: needs report.success.validation, the logged metric that reaches the threshold"
+        yield Problem(f"{key}.{form}", text)
+    elif form in of_column and hypothesis.column is None:
         yield Problem(f"{key}.column", ": missing; expected a column of the report")
+    aside = [*([] if form in of_column else ["column"]), *([] if form == "than" else [*SIZES, "given", "spread"])]
+    if superfluous := [name for name in aside if len(forms) == 1 and getattr(hypothesis, name) is not None]:
+        value = show(getattr(hypothesis, superfluous[0]))
+        text = f"={value}: {form} has no {listed(superfluous)}; leave it out"
+        yield Problem(f"{key}.{superfluous[0]}", text)
+    if hypothesis.given is not None and hypothesis.given == hypothesis.column:
+        yield Problem(f"{key}.given", f"={hypothesis.given}: a column is adjusted for itself; name another column")
     if len(sizes) > 1:
         yield Problem(key, f": expected one of {listed(SIZES)}, found {listed(sizes)}")
-    if hypothesis.direction != "better" and (
-        hypothesis.fails_less_than or hypothesis.within or hypothesis.not_worse_by
-    ):
+    if hypothesis.direction != "better" and (form != "than" or hypothesis.within or hypothesis.not_worse_by):
         text = f"={hypothesis.direction}: goes with a difference only (than, at_least); leave it out"
         yield Problem(f"{key}.direction", text)
 
@@ -128,9 +132,10 @@ def require_known_names(
     ]
     problems += of_keys
     problems += [
-        Problem(f"report.hypotheses.{at}.column", f": {text}")
+        Problem(f"report.hypotheses.{at}.{key}", f": {text}")
         for at, each in enumerate(report.hypotheses)
-        if each.column is not None and (text := unknown_column(report, each.column))
+        for key in ("column", "given")
+        if (name := getattr(each, key)) is not None and (text := unknown_column(report, name))
     ]
     keys = [word.split("=")[0].lstrip("+-") for word in argv if "=" in word]
     if not of_keys and all(

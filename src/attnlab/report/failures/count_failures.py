@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 
+from attnlab.analysis.power_of_tests import LEVEL, fisher
 from attnlab.config.message_text import counted, hint, listed
 from attnlab.config.nearest_word import nearest
 from attnlab.config.report_block import FEWEST, Success
 from attnlab.config.run_identity import task_and_split
-from attnlab.learn.metric_units import OF_RUNS, SHARE, number, problem, scaled, unit_of
+from attnlab.learn.metric_units import LOGGED, OF_RUNS, SHARE, number, problem, scaled, unit_of
 from attnlab.report.analysis_record import Comparison, RowSuccess, RunOutcome, SuccessReport, TestAgainstBase
 from attnlab.report.failures.failure_statistics import (
     Times,
     clopper_pearson,
-    fisher,
     log_rank,
     median,
     median_interval,
@@ -27,7 +27,7 @@ from attnlab.report.failures.failure_statistics import (
 )
 from attnlab.report.report_record import Cell
 from attnlab.report.runs.read_runs import ReportRun
-from attnlab.report.statistics.differences import LEVEL, mean, sd
+from attnlab.report.statistics.differences import mean, sd
 from attnlab.report.statistics.length_breakdown import shortcuts_of
 from attnlab.report.table_types import Table
 
@@ -227,7 +227,7 @@ def _notes(success: Success, table: Table, rows: Sequence[_Row]) -> list[str]:
     if name is None:
         return [*lines, "no time to success: the experiment names no validation metric (report.success.validation)"]
     if not any(row.times for row in rows):
-        logged = {metric for run in table.finished() for _, metric, _ in run.logged() if metric.startswith("val/")}
+        logged = {metric for run in table.finished() for _, metric, _ in run.logged() if metric.startswith(LOGGED)}
         return [*lines, f"no time to success: no run has logged {name}{hint(nearest(name, sorted(logged)))}"]
     lacking = _counts(rows, [len(row.runs) - len(row.times) for row in rows])
     return (

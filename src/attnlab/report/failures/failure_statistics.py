@@ -33,14 +33,6 @@ def clopper_pearson(count: int, n: int) -> tuple[float, float]:
     return float(ends.low), float(ends.high)
 
 
-def fisher(ours: tuple[int, int], theirs: tuple[int, int]) -> float:
-    """Two-sided p of Fisher's exact test between two pairs of failures and runs."""
-    # half a second
-    from scipy.stats import fisher_exact
-
-    return float(fisher_exact([[failed, n - failed] for failed, n in (ours, theirs)]).pvalue)
-
-
 @dataclass(frozen=True)
 class Times:
     """Times to an event, of the runs that had it; `censored`: of the other runs, until when none of them had it."""

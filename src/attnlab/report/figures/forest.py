@@ -30,6 +30,12 @@ INTERVAL: dict[str, Any] = {"linestyle": "-", "label": "corrected 95 % interval"
 RANGE: dict[str, Any] = {"linestyle": LINES[2], "label": "range of fewer than 5 seeds"}
 CLAIMED: dict[str, Any] = {"facecolor": PALE, "label": "claimed differences"}
 PUBLISHED: dict[str, Any] = {"color": COLOURS[3], "linewidth": 2.4, "label": "published difference"}
+WITHOUT_DIFFERENCE = {
+    "fails less than": "failures",
+    "succeeds sooner than": "steps to success",
+    "varies less than": "standard deviation",
+}
+"""what a claim compares in place of a difference, by its words"""
 NOTE = (
     "difference between runs of the same seed; supported: its interval lies in the claimed differences, refuted: "
     "outside, undecided: otherwise"
@@ -54,9 +60,11 @@ class ForestLine(NamedTuple):
     def name(self) -> str:
         """The difference in words, and the claimed range unless it is above 0: `linear_l2 - linear, ood`."""
         answer, low, high = self.answer, *(self.answer.claimed or (0.0, None))
-        if "fails less than" in answer.claim:
-            return f"failures of {answer.row}, of {answer.than}"
+        for phrase, quantity in WITHOUT_DIFFERENCE.items():
+            if phrase in answer.claim:
+                return f"{quantity} of {answer.row}, of {answer.than}"
         words = f"{answer.row} \N{MINUS SIGN} {answer.than}, {answer.column}"
+        words += f", {answer.statistic}" if answer.statistic else ""
         ends = [f"above {low:g}"] if low else []
         ends += [f"below {high:g}"] if high is not None else []
         return f"{words}, claimed {' and '.join(ends)}" if ends else words
@@ -83,7 +91,7 @@ def forest(table: Table) -> Drawn:
         raise TableError("the experiment declares no hypothesis")
     shown = [line for line in lines.values() if line.marks]
     if not shown:
-        raise TableError("no hypothesis has a difference to draw (ranks and failures have none)")
+        raise TableError("no hypothesis has a difference to draw (ranks, failures, steps and spreads have none)")
     handles = _handles(shown, Patch(**CLAIMED))
     drawn = list(dict.fromkeys(line.unit for line in shown))
     figure, axes = row_panels(list(lines), len(drawn), NOTE, [str(handle.get_label()) for handle in handles])

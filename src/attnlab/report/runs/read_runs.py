@@ -18,7 +18,7 @@ from attnlab.config.classes.recorded_code import Code, recorded_code
 from attnlab.config.classes.words import kind_path
 from attnlab.config.dotted_keys import flatten
 from attnlab.config.message_text import counted, show
-from attnlab.config.report_block import Report
+from attnlab.config.report_block import DATA_SEED, Report
 from attnlab.config.run_identity import comparable, differences
 from attnlab.config.targets import find_module
 from attnlab.config.validation.report_names import row_name, setting
@@ -33,7 +33,6 @@ NOT_BEGUN = ("missing", "other settings")
 """states of runs that have not started; a folder with other settings holds another run"""
 WITHOUT_OUTCOME = (*NOT_BEGUN, "other version", "unreadable")
 """states of folders without an outcome of this version"""
-DATA_SEED = "task.data_seed"
 MOST_COUNTED = 10**12
 """of anything counted; larger numbers are damage"""
 TOKENS = "accuracy"
@@ -92,7 +91,8 @@ class ReportRun:
         return flat | begun
 
     def value(self, metric: str) -> float | None:
-        """A number of a finished run in its unit (percent, millions), `val/...` at the selected step; None without."""
+        """A number of a finished run in its unit (percent, millions), `val/...` at the selected step, `train/...` as it
+        was logged last; None without."""
         if self.state != "finished":
             return None
         number = self._recorded(metric)
@@ -114,7 +114,7 @@ class ReportRun:
 
     def lacking(self, metric: str) -> str:
         """The reason why a finished run has no such number."""
-        if metric.startswith("val/") or summary_of(metric):
+        if metric.startswith(("val/", "train/")) or summary_of(metric):
             try:
                 read_rows(self.folder / "metrics.csv")
             except Unreadable as error:
@@ -141,6 +141,8 @@ class ReportRun:
             if metric in selection:
                 return selection[metric]
             return next((value for step, _, value in self.logged((metric,)) if step == selection.get("step")), None)
+        if metric.startswith("train/") and metric not in self.result.get("metrics", {}):
+            return next((value for _, _, value in reversed(self.logged((metric,)))), None)
         return self.result.get("metrics", {}).get(metric)
 
     def _summary(self, metric: str) -> float | None:

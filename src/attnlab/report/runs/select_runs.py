@@ -15,7 +15,7 @@ from attnlab.config.fill_defaults import completed
 from attnlab.config.message_text import command_line, counted, hint, listed, show
 from attnlab.config.nearest_word import nearest, nearest_key, nearest_named
 from attnlab.config.problem import ConfigError, Problem
-from attnlab.config.report_block import Report
+from attnlab.config.report_block import DATA_SEED, Report
 from attnlab.config.run_identity import NOT_IDENTITY, task_and_split
 from attnlab.config.sweep import check_command
 from attnlab.config.validation.report_names import setting
@@ -24,7 +24,6 @@ from attnlab.config.validation.type_check import build
 from attnlab.learn.metric_units import headlines
 from attnlab.report.analysis_record import SpentRuns
 from attnlab.report.runs.read_runs import (
-    DATA_SEED,
     NOT_BEGUN,
     ReportRun,
     Unreadable,

@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from attnlab.analysis.power_of_tests import LEVEL, shown_difference
 from attnlab.config.report_block import FEWEST, Hypothesis
-from attnlab.learn.metric_units import lower_is_better, number
+from attnlab.learn.metric_units import lower_is_better
 
 if TYPE_CHECKING:
     import numpy as np
 
-LEVEL = 0.05
-"""of tests; intervals cover 1 - LEVEL"""
 NORMAL = "t intervals and paired t-tests assume that the differences are normal"
-POWER = 0.8
-"""of the test, for the smallest difference that a sentence names (`smallest_shown`)"""
 DIGITS = 9
 """of the larger of two numbers, to which their difference is exact"""
 MOST_EXACT = 200
@@ -94,6 +91,7 @@ class PairedDifference:
     corrected: p by Bonferroni's correction over `tests`, at most 0.05 where the interval leaves out 0.
     method:    interval and test in words.
     units:     what is counted, if not seeds: data seeds.
+    fit:       where the mean is that of rows alike in another column (`adjusted`): its standard error.
     """
 
     by_seed: Mapping[int, float]
@@ -105,6 +103,7 @@ class PairedDifference:
     ranks: RankTest | None = None
     tests: int = 1
     units: str | None = None
+    fit: float | None = None
 
     @property
     def corrected(self) -> float | None:
@@ -119,6 +118,16 @@ class PairedDifference:
     def differences(self) -> list[float]:
         return list(self.by_seed.values())
 
+    @property
+    def fitted(self) -> int:
+        """Coefficients that are estimated from the differences: the mean, or intercept and slope."""
+        return 1 if self.fit is None else 2
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return statistics.stdev(self.differences) / math.sqrt(len(self.by_seed)) if self.fit is None else self.fit
+
     def one_sided(self, end: float) -> tuple[float, float]:
         """The p-values of the claims that the difference is above an end, and that it is below; needs `p`."""
         if math.isinf(end):
@@ -127,9 +136,9 @@ class PairedDifference:
             return self.ranks.one_sided(end)
         from scipy import stats
 
-        spread = statistics.stdev(self.differences) / math.sqrt(len(self.differences))
-        score = (mean(self.differences) - end) / spread
-        return float(stats.t.sf(score, len(self.differences) - 1)), float(stats.t.cdf(score, len(self.differences) - 1))
+        assert self.mean is not None, "only ranks have none"
+        score, free = (self.mean - end) / self.error, len(self.by_seed) - self.fitted
+        return float(stats.t.sf(score, free)), float(stats.t.cdf(score, free))
 
 
 def paired(
@@ -164,6 +173,36 @@ def paired(
     return replace(pair, p=2 * min(pair.one_sided(0.0)))
 
 
+def adjusted(pair: PairedDifference, given: PairedDifference, name: str) -> PairedDifference | None:
+    """The difference of two rows that are alike in another column, with its interval and test.
+
+    It is the intercept of the least squares line of the differences over those in the other column, of the same seeds;
+    its interval and test are Student's with n - 2 degrees of freedom. A line without residuals has a point as interval
+    and no p-value. None where all differences in the other column are equal, which have no slope.
+
+    Args:
+        pair: of three seeds or more, not by ranks.
+        given: of the same seeds, in the unit of the other column.
+        name: of the other column.
+    """
+    from scipy import stats
+
+    other = [given.by_seed[seed] for seed in pair.by_seed]
+    if len(set(other)) == 1:
+        return None
+    line = stats.linregress(other, pair.differences)
+    center, error, n = float(line.intercept), float(line.intercept_stderr), len(other)
+    # of a line without residuals both are rounding errors
+    least = 10.0 ** (2 - DIGITS) * max(map(abs, pair.differences))
+    if error < least:
+        center, error = (center if abs(center) >= least else 0.0), 0.0
+    reach = float(stats.t.isf(LEVEL / pair.tests / 2, n - 2)) * error
+    together = f", corrected for {pair.tests} tests" if pair.tests > 1 else ""
+    method = f"adjusted for {name}, 95 % t interval of the intercept{together}, {n} {pair.units or 'seeds'}"
+    fit = replace(pair, mean=center, low=center - reach, high=center + reach, p=None, method=method, fit=error)
+    return replace(fit, p=2 * min(fit.one_sided(0.0))) if error else fit
+
+
 def difference(ours: float, against: float) -> float:
     """A difference without the rounding errors of its two numbers: equal differences are equal, as are 0.1 + 0.2 and
     0.3."""
@@ -181,20 +220,6 @@ def interval(values: Sequence[float], coverage: float = 1 - LEVEL) -> tuple[floa
         return values[0], values[0]
     reach = float(stats.t.isf((1 - coverage) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
     return center - reach, center + reach
-
-
-def smallest_shown(values: Sequence[float], tests: int, power: float = POWER) -> float:
-    """The smallest true difference from a bound that so many normal values show to be on its side, with some power.
-
-    The standard deviation of the values is taken for the true one, and the level is half of `LEVEL / tests`, as each
-    end of an interval has it. By the noncentral t distribution.
-    """
-    from scipy import special, stats
-
-    free = len(values) - 1
-    needed = float(stats.t.isf(LEVEL / tests / 2, free))
-    noncentrality = float(special.nctdtrinc(free, 1 - power, needed))
-    return noncentrality * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def bonferroni(p: float | None, tests: int) -> float | None:
@@ -306,8 +331,9 @@ def verdict(pair: PairedDifference, claimed: ClaimedRange) -> str:
 
 
 def influential_seeds(pair: PairedDifference, claimed: ClaimedRange) -> list[int]:
-    """The seeds without one of which a verdict would be another; empty with fewer than six, and for ranks."""
-    if pair.ranks is not None or len(pair.by_seed) <= FEWEST:
+    """The seeds without one of which a verdict would be another; empty with fewer than six, for ranks, and for
+    adjusted differences, which are an analysis beside the difference itself."""
+    if pair.ranks is not None or pair.fit is not None or len(pair.by_seed) <= FEWEST:
         return []
     decided, influential = verdict(pair, claimed), []
     for seed in pair.by_seed:
@@ -351,11 +377,6 @@ def undecided_text(pair: PairedDifference, claim: Hypothesis, claimed: ClaimedRa
         if share is None:
             return "so few runs cannot show a difference by ranks: more seeds are needed"
         return f"with so many runs a verdict needs a row that is better in {math.ceil(100 * share)} % of the pairs"
-    # equivalence needs both ends
-    power = (1 + POWER) / 2 if claim.within is not None else POWER
-    size = smallest_shown(pair.differences, pair.tests, power)
-    is_margin = claim.within is not None or claim.not_worse_by is not None
-    quantity, condition = ("margin", ", if the rows are equal") if is_margin else ("difference", "")
-    shown = number(size + (claim.at_least or 0.0), unit, bounds=[claim.at_least or 0.0])
-    units = f"{len(pair.by_seed)} {pair.units or 'seeds'}"
-    return f"at this spread {units} show a {quantity} of {shown} with {100 * POWER:.0f} % power{condition}"
+    n = len(pair.by_seed)
+    spread = pair.error * math.sqrt(n)
+    return f"at this spread {shown_difference(claim, n, spread, pair.tests, unit, pair.units or 'seeds', pair.fitted)}"

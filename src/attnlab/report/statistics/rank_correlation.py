@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 
+from attnlab.analysis.power_of_tests import LEVEL
 from attnlab.learn.metric_units import number
-from attnlab.report.statistics.differences import LEVEL
 
 LEAST_RUNS = 10
 """runs from which on the interval covers 95 %: 95.5 to 96.9 % of 1,000 sets of normal numbers, of five runs 86 %"""
