@@ -39,6 +39,7 @@ SHOWN = {
     "word_perplexity": (123456.7, "123,457", "", True),
     "parameters": (2_500_000, "2.50", "million", True),
     "seconds": (119.96, "120.0", "s", True),
+    "step_seconds": (0.0856, "85.6", "ms", True),
     "steps_per_second": (12.5037, "12.50", "steps/s", False),
     "state_size": (512, "512", "", True),
     "peak_memory_bytes": (1_234_567_890, "1,235", "MB", True),

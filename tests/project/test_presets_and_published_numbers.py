@@ -30,7 +30,7 @@ from attnlab.learn.metrics import METRICS
 from attnlab.tasks.glue.data_sets import DATA_SETS
 
 UNITS = ("percent", "perplexity", "million parameters", "steps per second", "ratio")
-OF_EVERY_RUN = ("parameters", "seconds", "steps_per_second", "state_size", "peak_memory_bytes")
+OF_EVERY_RUN = ("parameters", "seconds", "step_seconds", "steps_per_second", "state_size", "peak_memory_bytes")
 CELL_KEYS = {"row", "column", "value", "spread", "text", "source", "unit"}
 EXCEPTIONS = {
     ("qin2022/table5_glue", "parameters"): "of the masked models, in table5_pretraining; classifiers have others",

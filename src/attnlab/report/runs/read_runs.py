@@ -23,7 +23,7 @@ from attnlab.config.run_identity import comparable, differences
 from attnlab.config.targets import find_module
 from attnlab.config.validation.report_names import row_name, setting
 from attnlab.data.task_spec import SEQUENCE_METRICS
-from attnlab.learn.metric_units import LARGEST_OF, NOT_FINITE, OF_RUNS, as_float, problem, scaled, summary_of
+from attnlab.learn.metric_units import LARGEST_OF, NOT_FINITE, OF_RUNS, STEP_TIME, as_float, problem, scaled, summary_of
 from attnlab.report.analysis_record import DIVERGED
 from attnlab.run.provenance import COMPARABLE_VERSIONS
 from attnlab.run.read_run_files import Missing, Unreadable, read_config, read_result, read_rows, read_status
@@ -203,6 +203,8 @@ def look(folder: Path, expected: Mapping[str, Any] | None = None) -> ReportRun:
         status, result = read_status(folder / "status.json"), read_result(folder / "result.json") or {}
     except Unreadable as error:
         return ReportRun(folder, config, "unreadable", error.short)
+    if result and STEP_TIME in status:
+        result = {STEP_TIME: status[STEP_TIME], **result}
     seconds, data = result.get("seconds", status.get("seconds")), result.get("data") or status.get("data") or {}
     return ReportRun(
         folder,
