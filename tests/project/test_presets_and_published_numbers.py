@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 from support.preset_costs import HEADINGS, headings
-from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
+from support.preset_files import EXPERIMENTS, PILOTS, presets_with_reports, text_of
 from support.slow_cases import slow_except
 from support.small_runs import ROOT
 
@@ -174,6 +174,14 @@ def test_a_preset_opens_with_its_claim(name: str) -> None:
     result = headings(name)
     assert list(result) == list(HEADINGS)
     assert all(text.strip() for text in result.values())
+
+
+def test_a_pilot_has_seeds_and_folders_of_its_own_and_no_hypotheses() -> None:
+    for file in (EXPERIMENTS / PILOTS).glob("*.yaml"):
+        name, preset = f"{PILOTS}{file.stem}", text_of(f"{PILOTS}{file.stem}")
+        assert f"/experiment/claims/{file.stem}" in yaml.safe_load(file.read_text())["defaults"], name
+        assert preset["paths"]["runs"] == f"experiments/runs/pilots/{file.stem}", name
+        assert not preset["report"]["hypotheses"] and min(swept(name)["seed"]) >= 901, name
 
 
 @pytest.mark.slow
