@@ -38,11 +38,8 @@ EXCEPTIONS = {
 """published columns that a preset does not have, and why"""
 OF_SOME_ROWS = {
     "qin2022/figure2_locality": "attention of three of the masked models of table5_pretraining",
-    "claims/scan_table4": "a CPU trains five of the nine models of table4_scan",
 }
 """presets that take some rows of a published table, and why"""
-OF_FEW_SEEDS = {"claims/scan_table4": "three seeds take 150 hours; its header says that no verdict follows"}
-"""claims with differences from fewer seeds than a test needs, and why"""
 
 
 PRESETS = presets_with_reports()
@@ -293,7 +290,7 @@ def check_hypotheses(name: str) -> None:
     assert set(named) <= set(row_names(name))
     differences = [item for item in requested if "than" in item]
     assert {item["column"] for item in differences} <= columns(name).keys() | average
-    if differences and name.startswith("claims/") and name not in OF_FEW_SEEDS:
+    if differences and name.startswith("claims/"):
         assert len(swept(name)["seed"]) >= FEWEST
 
 
