@@ -3,7 +3,8 @@
     python experiments/campaign.py start [CLAIM ...] [--commit C]   begin or go on; CLAIMs are added to the queue
     python experiments/campaign.py status                           what is done, what is left, hours left
     python experiments/campaign.py pause                            stop after the present step of each run
-    python experiments/campaign.py restore                          unpack all archives into experiments/runs/claims
+    python experiments/campaign.py restore                          unpack all archives into experiments/runs
+    python experiments/campaign.py pilot CLAIM                      train and archive the pilot of a claim
 
 A claim is declared at a commit, the present one unless --commit names another. Its runs are trained from a worktree of
 that commit, below experiments/.campaign, by `train.py experiment=claims/<claim>`: one thread a run, as many runs as
@@ -13,9 +14,14 @@ experiments/measured/claims/<claim>/seed<k>.tar.xz, and the report to experiment
 the ended runs of other seeds to seed<k>_unfinished.tar.xz, which the archive of the whole seed replaces.
 
 A preset cannot change after its first run: a corrected one needs a new name.
+
+A pilot, conf/experiment/claims/pilots/<claim>.yaml, is not declared: `pilot` trains it from this checkout, on seeds
+from 901 on, also beside a campaign; repeated, it goes on. Once all of its runs have an outcome, the folders of all runs
+of the pilot are written to experiments/measured/claims/<claim>/pilot.tar.xz, and the report is printed.
 """
 
 import argparse
+import dataclasses
 import fcntl
 import io
 import json
@@ -26,7 +32,7 @@ import sys
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,22 +43,26 @@ import yaml
 
 from attnlab.config.problem import UserError
 from attnlab.config.run_identity import is_former_default
-from attnlab.report.runs.read_runs import DIVERGED, grouped
+from attnlab.report.runs.read_runs import DIVERGED, grouped, run_folders
 from attnlab.report.runs.run_archives import unpack
 from attnlab.run import run_lock
 from attnlab.run_script import exit_code_of
 
 HERE = Path(__file__).resolve().parent
-ROOT, RUNS, WORK = HERE.parent, HERE / "runs" / "claims", HERE / ".campaign"
+ROOT, WORK = HERE.parent, HERE / ".campaign"
+RUNS, PILOT_RUNS = HERE / "runs" / "claims", HERE / "runs" / "pilots"
 MEASURED, REPORTS = HERE / "measured" / "claims", HERE / "reports" / "claims"
 QUEUE, LOCK, LOG, OUTPUT = MEASURED / "queue.json", WORK / "lock", WORK / "log.txt", WORK / "output.txt"
-PRESETS = "conf/experiment/claims"
+PRESETS, PILOTS, FIRST_PILOT_SEED = "conf/experiment/claims", "pilots/", 901
+"""folder of the presets, that of the pilots in it, and the lowest seed of a pilot"""
 FILES = ("config.yaml", "metrics.csv", "result.json", "status.json")
 """files of a run folder that an archive holds"""
 LONGEST_STOP = 1800
 """seconds that the present steps of all runs may take, with their checkpoints, after a stop signal"""
 UNFINISHED = "_unfinished"
 """in the name of an archive that has not all runs of its seed"""
+PILOT = "pilot.tar.xz"
+"""the archive of the pilot runs of a claim"""
 MOST_FAILURES = 2
 """failed runs of a claim after which its other runs wait for the next `start`"""
 
@@ -65,9 +75,10 @@ class CampaignError(Exception):
 class Cell:
     """One run of a claim.
 
+    claim:  the name of its preset.
     commit: that declares the claim.
     words:  of the command line, beside the experiment.
-    folder: below `RUNS`.
+    folder: below `RUNS`, of a pilot below `PILOT_RUNS`.
     step:   seconds, guessed (`cost.ms_a_step`); None = no guess.
     """
 
@@ -85,23 +96,33 @@ class Cell:
         """Claim and words."""
         return " ".join((self.claim, *self.words))
 
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return runs_of(self.claim) / self.folder
+
     def outcome(self) -> str | None:
         """finished, diverged, or None; a run whose process still writes its end has none yet."""
-        if (RUNS / self.folder / "result.json").exists():
+        if (self.path / "result.json").exists():
             return None if self.is_running() else "finished"
         return "diverged" if str(self.status().get("reason", "")).startswith(DIVERGED) else None
 
     def is_running(self) -> bool:
         """Whether a process trains this run."""
         status = self.status()
-        return status.get("state") == "running" and run_lock.is_alive(status, RUNS / self.folder)
+        return status.get("state") == "running" and run_lock.is_alive(status, self.path)
 
     def status(self) -> dict[str, Any]:
         """Content of status.json; empty where there is none yet."""
         with suppress(OSError, ValueError):
-            status = json.loads((RUNS / self.folder / "status.json").read_text())
+            status = json.loads((self.path / "status.json").read_text())
             return status if isinstance(status, dict) else {}
         return {}
+
+
+def runs_of(claim: str) -> Path:
+    """The folder that holds the run folders of a claim, or of a pilot."""
+    return PILOT_RUNS if claim.startswith(PILOTS) else RUNS
 
 
 # The queue: claims in the order of their runs, each with the commit that declares it.
@@ -142,8 +163,8 @@ def declare(claims: Sequence[str], commit: str) -> None:
     with locked(WORK / "queue.lock", LONGEST_STOP):
         queue = read_queue()
         for claim in claims:
-            if claim.startswith("_"):
-                raise CampaignError(f"{claim}: no claim, but settings that claims include")
+            if claim.startswith(("_", PILOTS)):
+                raise CampaignError(f"{claim}: no claim, but a pilot, or settings that claims include")
             if preset_at(full, claim) is None:
                 raise CampaignError(f"{claim}: no {PRESETS}/{claim}.yaml at commit {full[:10]}; commit it first")
             if claim not in queue or not has_begun(claim):
@@ -275,9 +296,9 @@ def worktree(commit: str) -> Path:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """Environment of the commands of a worktree: its own package, one thread, and data by relative paths, so that no
-    archive names a folder of this machine."""
-    places = {"ATTNLAB_DATA": "../data", "ATTNLAB_CACHE": "../cache"}
+    """Environment of the commands of a worktree, or of this checkout: its own package, one thread, and data by relative
+    paths, so that no archive names a folder of this machine."""
+    places = {f"ATTNLAB_{name.upper()}": os.path.relpath(WORK / name, tree) for name in ("data", "cache")}
     return os.environ | places | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
 
 
@@ -291,20 +312,32 @@ def cells(queue: Mapping[str, str]) -> list[Cell]:
     for claim, commit in queue.items():
         composed = WORK / f"{commit[:12]}-{claim}.json"
         if not composed.exists():
-            tree = worktree(commit)
-            command = [sys.executable, "experiments/campaign.py", "cells", claim]
-            done = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise CampaignError(f"{claim} at commit {commit[:10]}: {done.stderr.strip() or done.returncode}")
-            replace(composed, done.stdout.encode())
+            replace(composed, composed_cells(claim, worktree(commit), f"{claim} at commit {commit[:10]}").encode())
         advice = "remove it: it is made again"
         try:
-            entries = read_json(composed, advice)
-            members = [Cell(**entry | {"words": tuple(entry["words"])}) for entry in entries]
+            members = cells_of(read_json(composed, advice))
         except (TypeError, LookupError) as error:
             raise CampaignError(f"{composed} lists no runs ({error}); {advice}") from error
         all_cells += sorted(members, key=lambda cell: cell.seed)
     return all_cells
+
+
+def composed_cells(claim: str, tree: Path, where: str) -> str:
+    """What `print_cells` prints of a claim or a pilot in a worktree, or in this checkout.
+
+    Raises:
+        CampaignError: it does not compose.
+    """
+    command = [sys.executable, "experiments/campaign.py", "cells", claim]
+    done = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CampaignError(f"{where}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def cells_of(entries: Iterable[dict[str, Any]]) -> list[Cell]:
+    """The runs that `print_cells` has printed."""
+    return [Cell(**entry | {"words": tuple(entry["words"])}) for entry in entries]
 
 
 def print_cells(claim: str) -> None:
@@ -320,21 +353,21 @@ def print_cells(claim: str) -> None:
     params = compose_with_hydra([experiment])[1]["params"]
     items, _ = read_overrides([f"{key}={value}" for key, value in params.items()], CONF)
     lines = itertools.product(*([as_text(item, value) for value in item.values] for item in items))
-    claim_cells = []
+    claim_cells, runs = [], runs_of(claim).relative_to(ROOT)
     for job, words in zip(check_command(["-m", experiment]).jobs, lines, strict=True):
-        guess, runs = job.typed.cost.ms_a_step, Path("experiments/runs/claims")
+        guess, folder = job.typed.cost.ms_a_step, job.folder
+        if not folder.is_relative_to(runs / claim.removeprefix(PILOTS)):
+            raise CampaignError(f"{claim}: its preset needs paths: {{runs: {runs / claim.removeprefix(PILOTS)}}}")
         cell = Cell(
             claim=claim,
             commit=git("rev-parse", "HEAD"),
             words=words,
             seed=job.typed.seed,
             model=job.typed.model.name,
-            folder=str(job.folder.relative_to(runs)),
+            folder=str(folder.relative_to(runs)),
             steps=job.typed.train.max_steps or 0,
             step=sum(guess) / len(guess) / 1000 if guess else None,
         )
-        if Path(cell.folder).parts[0] != claim:
-            raise CampaignError(f"{claim}: its preset needs paths: {{runs: {runs / claim}}}")
         claim_cells.append(asdict(cell))
     print(json.dumps(claim_cells))
 
@@ -550,12 +583,13 @@ def write_archive(archive: Path, members: Sequence[Cell]) -> None:
     log(f"written: {archive.relative_to(ROOT)}, {archive.stat().st_size:,} bytes")
 
 
-def packed(folders: Sequence[str]) -> bytes:
-    """A tar.xz file of run folders, the same bytes for the same files; without the process and the machine."""
+def packed(folders: Sequence[str], runs: Path = RUNS) -> bytes:
+    """A tar.xz file of run folders below `runs`, the same bytes for the same files; without the process and the
+    machine."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz", format=tarfile.PAX_FORMAT) as archive:
         for folder in folders:
-            for file in (RUNS / folder / name for name in FILES if (RUNS / folder / name).exists()):
+            for file in (runs / folder / name for name in FILES if (runs / folder / name).exists()):
                 data = file.read_bytes()
                 if file.name == "status.json":
                     stored = read_json(file, "restore it from a copy, or move its run away")
@@ -568,18 +602,98 @@ def packed(folders: Sequence[str]) -> bytes:
 
 
 def restore() -> int:
-    """Unpack the run folders of all archives that are not in `RUNS`; returns their number.
+    """Unpack the run folders of all archives, also of pilots, that are not there; returns their number.
+
+    Raises:
+        CampaignError: as `unpack_into`.
+    """
+    return unpack_into(RUNS, "*/seed*.tar.xz") + unpack_into(PILOT_RUNS, f"*/{PILOT}")
+
+
+def unpack_into(runs: Path, archives: str) -> int:
+    """Unpack the run folders that are not there of the archives that match a glob; returns their number.
 
     Raises:
         CampaignError: an archive is damaged, or two copies of a run differ.
     """
     try:
-        count, earlier = unpack(MEASURED.glob("*/seed*.tar.xz"), RUNS)
+        count, earlier = unpack(MEASURED.glob(archives), runs)
     except UserError as error:
         raise CampaignError(str(error)) from error
     for sentence in earlier:
         print(f"note: {sentence}", file=sys.stderr)
     return count
+
+
+# Pilots
+
+
+def pilot(claim: str) -> int:
+    """Train what is left of a claim's pilot, archive it once all runs have an outcome, and print its report.
+
+    Returns:
+        The exit code: 1 if runs are left.
+
+    Raises:
+        CampaignError: there is no such pilot, it does not compose, or it has a seed that claims may use.
+    """
+    name = f"{PILOTS}{claim}"
+    if preset_at(None, name) is None:
+        raise CampaignError(f"{claim}: no {PRESETS}/{name}.yaml, which declares its pilot")
+    members = cells_of(json.loads(composed_cells(name, ROOT, name)))
+    if low := sorted({cell.seed for cell in members if cell.seed < FIRST_PILOT_SEED}):
+        seeds = ", ".join(map(str, low))
+        raise CampaignError(
+            f"{name}: seeds of a pilot are {FIRST_PILOT_SEED} and up, which claims do not use, not {seeds}"
+        )
+    remove_parts()
+    unpack_into(PILOT_RUNS, f"{claim}/{PILOT}")
+    link_data()
+    words = "hydra/launcher=joblib", "logger=csv", "trainer.progress=none"
+    in_background("train.py", "-m", f"experiment=claims/{name}", *words)
+    left = sum(cell.outcome() is None for cell in members)
+    if left:
+        print(f"not archived: {left} of {len(members)} runs have no outcome; the same command goes on", flush=True)
+    else:
+        archive_pilot(members[0])
+    code = in_background("report.py", f"experiment=claims/{name}")
+    return int(bool(left or code))
+
+
+def in_background(*words: str) -> int:
+    """Run a command in this checkout at the lowest priority, its lines shown here; returns its exit code.
+
+    It is stopped when this process ends, and by Ctrl-C.
+    """
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment(ROOT),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # the priority of a session is not that of the terminal
+        preexec_fn=_idle_and_stopped_with_parent,  # noqa: PLW1509  this process has one thread
+    )
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.terminate()
+        return process.wait()
+
+
+def _idle_and_stopped_with_parent() -> None:
+    _stopped_with_parent()
+    take_lowest_priority()
+
+
+def archive_pilot(member: Cell) -> None:
+    """Write the archive of all runs of a pilot that have an outcome, given one: also those of former settings."""
+    claim = member.claim.removeprefix(PILOTS)
+    folders = (str(folder.relative_to(PILOT_RUNS)) for folder in run_folders(str(PILOT_RUNS / claim)))
+    ended = sorted(folder for folder in folders if dataclasses.replace(member, folder=folder).outcome())
+    archive = MEASURED / claim / PILOT
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    replace(archive, packed(ended, PILOT_RUNS))
+    print(f"written: {archive.relative_to(ROOT)}, {len(ended)} runs, {archive.stat().st_size:,} bytes", flush=True)
 
 
 # Commands
@@ -630,9 +744,11 @@ def start(claims: Sequence[str], commit: str | None) -> None:
 def link_data() -> None:
     """Link the folder of the official files: ATTNLAB_DATA, else that of an earlier start, else data/."""
     link, named = WORK / "data", os.environ.get("ATTNLAB_DATA")
-    if named or not link.exists():
+    folder = Path(named or ROOT / "data").resolve()
+    WORK.mkdir(parents=True, exist_ok=True)
+    if not link.exists() or (named and link.resolve() != folder):
         link.unlink(missing_ok=True)
-        link.symlink_to(Path(named or ROOT / "data").resolve())
+        link.symlink_to(folder)
     print(f"data: {link.resolve()}")
 
 
@@ -699,16 +815,17 @@ def hours_left(members: Sequence[Cell]) -> float | None:
 
 def main(argv: Sequence[str]) -> int:
     """Command line; returns the exit code."""
-    commands = "start", "status", "pause", "restore", "run", "cells"
+    commands = "start", "status", "pause", "restore", "pilot", "run", "cells"
     parser = argparse.ArgumentParser(
         description=__doc__, usage=argparse.SUPPRESS, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=commands, metavar="start | status | pause | restore")
+    parser.add_argument("command", choices=commands, metavar="start | status | pause | restore | pilot")
     parser.add_argument("claims", nargs="*", metavar="CLAIM", help="a name of conf/experiment/claims")
     parser.add_argument("--commit", metavar="C", help="the commit that declares the claims (default: HEAD)")
     options = parser.parse_args(argv)
-    if options.command in ("status", "pause", "restore") and (options.claims or options.commit):
-        parser.error(f"{options.command} takes no other words")
+    names = {"status": 0, "pause": 0, "restore": 0, "pilot": 1}.get(options.command)
+    if names is not None and (len(options.claims) != names or options.commit):
+        parser.error(f"{options.command} takes {'the name of one claim' if names else 'no other words'}")
     try:
         match options.command:
             case "start":
@@ -718,13 +835,14 @@ def main(argv: Sequence[str]) -> int:
             case "pause":
                 pause()
             case "restore":
-                print(f"run folders unpacked into {RUNS.relative_to(ROOT)}: {restore()}")
-            case "run" if options.claims:
-                # begun by `start`, which has locked this file
-                with open(int(options.claims[0]), "r+", closefd=True) as lock:
-                    return run(lock)
+                print(f"run folders unpacked into {RUNS.parent.relative_to(ROOT)}: {restore()}")
+            case "pilot":
+                return pilot(options.claims[0])
             case "run":
-                with locked(LOCK, LONGEST_STOP) as lock:
+                # begun by `start`, which has locked this file, or by hand
+                descriptor = [int(word) for word in options.claims]
+                opened = open(descriptor[0], "r+") if descriptor else locked(LOCK, LONGEST_STOP)  # noqa: SIM115
+                with opened as lock:
                     return run(lock)
             case "cells":
                 print_cells(options.claims[0])

@@ -337,6 +337,26 @@ def forest(claims: Iterable[Claim], name: str, page: Path = PAGE, models: str = 
     return image(save(figure, PICTURES / f"{name}.png", caption), title or caption, page)
 
 
+def made_report(name: str) -> ReportFile:
+    """The report of a claim, made anew from its run folders.
+
+    Raises:
+        CampaignError: it cannot be made.
+    """
+    printed, out = io.StringIO(), REPORTS / name
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = report_main([f"experiment=claims/{name}", f"out={out}"])
+    if code:
+        raise CampaignError(f"the report of {name} ended with exit code {code}\n{printed.getvalue()}")
+    print(f"report of {name}", file=sys.stderr)
+    return read_report(out / "report.json")
+
+
+def has_outcome(report: ReportFile) -> bool:
+    """Whether every run of a report is finished or diverged."""
+    return all(seed.state == "finished" or seed.diverged for cell in report.each() for seed in cell.seeds)
+
+
 def answered_claims() -> list[Claim]:
     """The claims in which every run has an outcome, in the order of the queue, with reports made anew.
 
@@ -347,14 +367,8 @@ def answered_claims() -> list[Claim]:
     for name in read_queue():
         if not any((MEASURED / name).glob("seed*.tar.xz")):
             continue
-        printed, out = io.StringIO(), REPORTS / name
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            code = report_main([f"experiment=claims/{name}", f"out={out}"])
-        if code:
-            raise CampaignError(f"the report of {name} ended with exit code {code}\n{printed.getvalue()}")
-        print(f"report of {name}", file=sys.stderr)
-        report = read_report(out / "report.json")
-        if all(seed.state == "finished" or seed.diverged for cell in report.each() for seed in cell.seeds):
+        report = made_report(name)
+        if has_outcome(report):
             answers = [with_published(name, answer) for answer in report.hypotheses or ()]
             reports[name] = replace(report, hypotheses=answers)
     tests = sum(len(report.hypotheses or ()) for report in reports.values())
@@ -396,7 +410,7 @@ def names(claims: Mapping[str, Claim]) -> dict[str, Any]:
     heads = ["claim", "commit", "runs", "hours", "processor"]
     return {
         "claims": claims,
-        "unfinished": listed(unfinished, most=len(unfinished)),
+        "unfinished": listed(unfinished, most=len(unfinished)) if unfinished else "",
         "verdicts": listed([f"{count} {verdict}" for verdict, count in counts.items()]),
         "lost_together": [f"{line.name} (`{claim.name}`)" for claim, line in lines if claim.lost_together(line.answer)],
         "tested_by_ranks": len(by_ranks),

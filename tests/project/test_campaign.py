@@ -328,6 +328,58 @@ def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_pa
         assert (runs / file.relative_to(tmp_path / "plain")).read_bytes() == file.read_bytes(), file
 
 
+PILOT = """# @package _global_
+defaults:
+  - /experiment/claims/brief
+  - _self_
+paths: {runs: experiments/runs/pilots/brief}
+train: {max_steps: 20}
+hydra: {sweeper: {params: {model: linear, optim.lr: "1e-3,1e-2", seed: "901"}}}
+report: {rows: [model, optim.lr], hypotheses: []}
+"""
+
+
+@pytest.mark.slow
+def test_a_pilot_is_trained_from_the_checkout_and_archived_once_complete(checkout: Path) -> None:
+    script, preset = checkout / "experiments/campaign.py", checkout / "conf/experiment/claims/pilots/brief.yaml"
+    script.write_text(script.read_text().replace("    take_lowest_priority()\n", ""))
+    runs, archive = (
+        checkout / "experiments/runs/pilots/brief",
+        checkout / "experiments/measured/claims/brief/pilot.tar.xz",
+    )
+    preset.parent.mkdir(exist_ok=True)
+    for text, sentence in ((None, "brief.yaml"), (PILOT.replace("901", "3,901"), "not 3")):
+        if text:
+            preset.write_text(text)
+        refused = command(checkout, "pilot", "brief")
+        assert refused.returncode == 2 and sentence in refused.stderr and not runs.exists()
+    # stopped by Ctrl-C
+    preset.write_text(PILOT.replace("max_steps: 20", "max_steps: 100000"))
+    line = [sys.executable, script, "pilot", "brief"]
+    process = subprocess.Popen(line, cwd=checkout, stdout=subprocess.PIPE, text=True)
+    waited(lambda: any(runs.rglob("last.ckpt")))
+    process.send_signal(signal.SIGINT)
+    assert "not archived: 2 of 2 runs" in process.communicate(timeout=240)[0] and process.returncode == 1
+    assert not archive.exists()
+    assert "running" not in [json.loads(file.read_text())["state"] for file in runs.rglob("status.json")]
+    shutil.rmtree(runs)
+
+    preset.write_text(PILOT)
+    assert "no claim, but a pilot" in command(checkout, "start", "pilots/brief").stderr
+    done = command(checkout, "pilot", "brief")
+    assert done.returncode == 0 and "pilot.tar.xz, 2 runs" in done.stdout and "a test" in done.stdout, done.stderr
+    assert not (checkout / "experiments/runs/claims").exists()
+    with tarfile.open(archive) as tar:
+        texts = {name: tar.extractfile(name).read().decode() for name in tar.getnames()}
+    assert all(name.startswith("brief/") for name in texts) and str(checkout) not in "".join(texts.values())
+    # in another clone, for two more rates in place of one: archived runs are not trained again, nor lost
+    shutil.rmtree(runs.parent)
+    assert "unpacked into experiments/runs: 2" in command(checkout, "restore").stdout
+    preset.write_text(PILOT.replace('"1e-3,1e-2"', '"1e-2,2e-2"'))
+    again = command(checkout, "pilot", "brief")
+    assert "finished before" in again.stderr and "pilot.tar.xz, 3 runs" in again.stdout, again.stderr
+
+
 def waited(condition: Callable[[], bool], seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not condition():

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 from support.preset_costs import HEADINGS, headings
-from support.preset_files import EXPERIMENTS, presets_with_reports, text_of
+from support.preset_files import EXPERIMENTS, PILOTS, presets_with_reports, text_of
 from support.slow_cases import slow_except
 from support.small_runs import ROOT
 
@@ -39,11 +39,8 @@ EXCEPTIONS = {
 """published columns that a preset does not have, and why"""
 OF_SOME_ROWS = {
     "qin2022/figure2_locality": "attention of three of the masked models of table5_pretraining",
-    "claims/scan_table4": "a CPU trains five of the nine models of table4_scan",
 }
 """presets that take some rows of a published table, and why"""
-OF_FEW_SEEDS = {"claims/scan_table4": "three seeds take 150 hours; its header says that no verdict follows"}
-"""claims with differences from fewer seeds than a test needs, and why"""
 
 
 PRESETS = presets_with_reports()
@@ -179,6 +176,14 @@ def test_a_preset_opens_with_its_claim(name: str) -> None:
     assert all(text.strip() for text in result.values())
 
 
+def test_a_pilot_has_seeds_and_folders_of_its_own_and_no_hypotheses() -> None:
+    for file in (EXPERIMENTS / PILOTS).glob("*.yaml"):
+        name, preset = f"{PILOTS}{file.stem}", text_of(f"{PILOTS}{file.stem}")
+        assert f"/experiment/claims/{file.stem}" in yaml.safe_load(file.read_text())["defaults"], name
+        assert preset["paths"]["runs"] == f"experiments/runs/pilots/{file.stem}", name
+        assert not preset["report"]["hypotheses"] and min(swept(name)["seed"]) >= 901, name
+
+
 @pytest.mark.slow
 @every_preset
 def test_all_of_its_sweep_is_checked(name: str) -> None:
@@ -289,7 +294,7 @@ def check_hypotheses(name: str) -> None:
     differences = [item for item in requested if "than" in item]
     of_columns = {item[key] for item in requested for key in ("column", "given") if key in item}
     assert of_columns <= columns(name).keys() | average
-    if differences and name.startswith("claims/") and name not in OF_FEW_SEEDS:
+    if differences and name.startswith("claims/"):
         assert len(swept(name)["seed"]) >= FEWEST
 
 

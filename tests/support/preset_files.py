@@ -8,7 +8,7 @@ import yaml
 
 from attnlab.config.shipped_files import CONF
 
-EXPERIMENTS = CONF / "experiment"
+EXPERIMENTS, PILOTS = CONF / "experiment", "claims/pilots/"
 
 
 def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def text_of(name: str) -> dict[str, Any]:
 
 
 def presets_with_reports(folder: str = "") -> list[str]:
-    """The names of the presets that make a table or a figure, in all folders or in one."""
+    """The names of the presets that make a table or a figure, in all folders or in one; without pilots."""
     files = (file for file in sorted((EXPERIMENTS / folder).rglob("*.yaml")) if not file.name.startswith("_"))
     names = [file.relative_to(EXPERIMENTS).with_suffix("").as_posix() for file in files]
-    return [name for name in names if "report" in text_of(name)]
+    return [name for name in names if not name.startswith(PILOTS) and "report" in text_of(name)]
