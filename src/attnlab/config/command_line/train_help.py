@@ -17,6 +17,10 @@ _ENDINGS = ("_small", "_ortho")
 """of choices that are shown together with the choice without this ending"""
 
 
+_MOST = 20
+"""choices of a folder that are listed; of more, only their number"""
+
+
 def help_text(conf: Path = CONF) -> str:
     """The help page."""
     texts, groups = table_beside(__file__), group_choices(conf)
@@ -29,7 +33,8 @@ def help_text(conf: Path = CONF) -> str:
 
 
 def _by_folder(choices: Sequence[str]) -> str:
-    """Choices joined by commas, choices of a subfolder as `folder/{name, name}`; `name[_small]` stands for two."""
+    """Choices joined by commas, choices of a subfolder as `folder/{name, name}`; `name[_small]` stands for two, and
+    `folder/* (41 choices)` for many."""
     folders: dict[str, list[str]] = {}
     for choice in choices:
         plain = next((choice.removesuffix(end) for end in _ENDINGS if choice.endswith(end)), "")
@@ -38,7 +43,12 @@ def _by_folder(choices: Sequence[str]) -> str:
             variants = "".join(f"[{end}]" for end in _ENDINGS if choice + end in choices)
             folders.setdefault(folder, []).append(name + variants)
     alone = folders.pop("", [])
-    return ", ".join([*alone, *(f"{folder}/{{{', '.join(names)}}}" for folder, names in folders.items())])
+    listed = (
+        f"{folder}/{{{', '.join(names)}}}" if len(names) <= _MOST else f"{folder}/* ({len(names)} choices)"
+        for folder, names in folders.items()
+        if not folder.endswith("/pilots")
+    )
+    return ", ".join([*alone, *listed])
 
 
 def _row(name: str, text: str, indent: int) -> str:
