@@ -71,7 +71,7 @@ SHARE, RATIO = _KINDS["share"], _KINDS["ratio"]
 OF_RUNS = {name: Unit(**fields) for name, fields in _TABLE["of_runs"].items()}
 """numbers in result.json other than metrics"""
 STEP_TIME = "step_seconds"
-"""the one cost of runs that hypotheses may be about: paired by seeds, as runs of a seed follow each other on a machine"""
+"""the one cost that hypotheses may be about, as runs of a seed follow each other on one machine"""
 _NAMED = {unit.name: unit for unit in (*_KINDS.values(), *OF_RUNS.values())}
 _SUMMARY = re.compile(r"(?P<function>relative_sd|max)\((?P<name>[\w/.]+)\)")
 
