@@ -21,17 +21,18 @@ from findings import has_outcome, made_report, table
 
 from attnlab.config.message_text import counted, listed
 from attnlab.config.shipped_files import CONF
-from attnlab.report.analysis_record import HypothesisAnswer
 from attnlab.report.figures.forest import lines_of, numbers_of
-from attnlab.report.page.sections import verdicts
 from attnlab.report.report_record import ReportFile, read_report
 from attnlab.report.runs.select_runs import select_jobs
+from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED, VERDICTS
 from attnlab.run_script import exit_code_of
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
-KEYS = {"claim", "where", "answered_by", "exploratory", "cannot"}
+KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
 VERDICT, DECLARED, CANNOT, EXPLORATORY, OPEN = "with a verdict", "declared", "cannot", "exploratory", "open"
 """states of a claim; the first one that fits is its state"""
+NOISE = 4 / 3
+"""ratio of two measured numbers that repeats of a benchmark can differ by (experiments/measured/table7_cpu)"""
 INTRODUCTION = """\
 Numbers are differences with corrected intervals, which [findings](findings.md) explains; presets say which small
 networks they are about. A verdict is one on the hypothesis in its words, which may claim the opposite of the paper:
@@ -45,11 +46,11 @@ answers it yet."""
 class Hypothesis:
     """A hypothesis of a preset that answers a claim, and its state.
 
-    answer: None = runs are left.
+    verdict: None = runs are left.
     """
 
     text: str
-    answer: HypothesisAnswer | None
+    verdict: str | None
     shown_before: bool
     is_declared: bool
 
@@ -109,9 +110,20 @@ def declared_hypotheses(preset: str) -> list[dict[str, Any]]:
 
 
 @cache
+def claim_of_runs(preset: str) -> str:
+    """The claim whose runs a preset reads: another one where it only asks more of archived runs."""
+    text = yaml.safe_load(preset_file(preset).read_text(encoding="utf-8"))
+    place = "/experiment/claims/"
+    if "paths" in text:
+        return Path(text["paths"]["runs"]).name
+    return claim_of_runs(next(str(each).removeprefix(place) for each in text["defaults"] if place in str(each)))
+
+
+@cache
 def report_of(preset: str) -> ReportFile | None:
     """The report of a claim, made if it is older than archives or preset; None without archives."""
-    archives, file = list((MEASURED / preset).glob("seed*.tar.xz")), REPORTS / preset / "report.json"
+    archives = list((MEASURED / claim_of_runs(preset)).glob("seed*.tar.xz"))
+    file = REPORTS / preset / "report.json"
     if not archives:
         return None
     newest = max(each.stat().st_mtime for each in (*archives, preset_file(preset)))
@@ -139,13 +151,49 @@ def state_of(preset: str, position: int) -> Hypothesis:
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split())
     text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} (`{preset}`)"
-    return Hypothesis(text, line.answer, is_shown, is_declared=True)
+    return Hypothesis(text, line.answer.verdict, is_shown, is_declared=True)
+
+
+def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
+    """The comparisons of an entry that tables of one measurement answer, such as steps a second of benchmarks.
+
+    `{file, table, column, row, than}`: a row's number is larger than another's. Supported or refuted where their ratio
+    is beyond `NOISE` or its inverse. All numbers were known when it was asked.
+
+    Raises:
+        CampaignError: no such file, table, row or column.
+    """
+    states = []
+    for asked in entry.get("measured", ()):
+        ours, other = (
+            measured_number(asked["file"], asked["table"], asked[key], asked["column"]) for key in ("row", "than")
+        )
+        ratio = ours / other
+        verdict = SUPPORTED if ratio > NOISE else REFUTED if ratio < 1 / NOISE else UNDECIDED
+        claim = f"{asked['row']} has more than {asked['than']} in {asked['table']}, {asked['column']}"
+        text = f"**{verdict}** (shown before): {claim}; {ratio:.2f} times ([measured](../{asked['file']}))"
+        states.append(Hypothesis(text, verdict, shown_before=True, is_declared=True))
+    return states
+
+
+def measured_number(file: str, title: str, row: str, column: str) -> float:
+    """A number of a table in a markdown file, below a line with its title.
+
+    Raises:
+        CampaignError: no such file, table, row or column.
+    """
+    try:
+        _, _, below = (ROOT / file).read_text(encoding="utf-8").partition(f"**{title}**")
+        lines = [line.strip("| ").split(" | ") for line in below.split("\n**")[0].splitlines() if line.startswith("| ")]
+        return float({line[0]: line for line in lines}[row][lines[0].index(column)])
+    except (OSError, LookupError, ValueError) as error:
+        raise CampaignError(f"{SOURCE.name}: {file} has no {column} of {row} in a table {title}") from error
 
 
 def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
     """The state of a claim."""
     fits = {
-        VERDICT: any(each.answer for each in hypotheses),
+        VERDICT: any(each.verdict for each in hypotheses),
         DECLARED: any(each.is_declared for each in hypotheses),
         CANNOT: "cannot" in entry,
         EXPLORATORY: "exploratory" in entry,
@@ -166,8 +214,9 @@ def summary(states: Sequence[str], hypotheses: Sequence[Hypothesis]) -> str:
     """Counts of claims by state, and of verdicts."""
     counts = Counter(states)
     claims = listed([f"{counts[state]} {state}" for state in (VERDICT, DECLARED, EXPLORATORY, CANNOT, OPEN)])
-    decided = [each for each in hypotheses if each.answer]
-    parts = listed([f"{n} {name}" for name, n in verdicts([each.answer for each in decided if each.answer]).items()])
+    decided = [each for each in hypotheses if each.verdict]
+    verdicts = Counter(each.verdict for each in decided)
+    parts = listed([f"{verdicts[name]} {name}" for name in VERDICTS])
     shown = sum(each.shown_before for each in decided)
     predictions = f"{len(decided) - shown} were predictions, {shown} were shown before" if shown else ""
     remark = predictions or "none of them is marked as shown before"
@@ -184,7 +233,8 @@ def page() -> str:
     for paper, claims in source().items():
         lines = []
         for number, entry in claims.items():
-            found = {each: state_of(*each) for each in references(entry)}
+            found: dict[Any, Hypothesis] = {each: state_of(*each) for each in references(entry)}
+            found |= {(number, at): state for at, state in enumerate(measured_states(entry))}
             all_hypotheses |= found
             states.append(category(entry, list(found.values())))
             lines.append(row(number, entry, list(found.values())))
