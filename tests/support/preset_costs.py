@@ -20,7 +20,7 @@ from attnlab.launch.sweep_plan import span, steps_of_run
 from support.preset_files import EXPERIMENTS, text_of
 
 HEADINGS = ("Claim", "Measured", "Cost", "Command")
-OF_ITS_COST = ("task", "train.precision")
+OF_ITS_COST = ("task", "train.precision", "train.max_steps")
 """swept keys on which the guess of a step, or the number of steps, may depend"""
 
 
