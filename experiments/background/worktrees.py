@@ -92,7 +92,9 @@ def stop_with_parent() -> None:
 
 
 def take_lowest_priority() -> None:
-    """Give this process and its runs the lowest priority, also where Linux shares processors among sessions."""
+    """Give this process and its runs the lowest priority."""
     os.nice(19)
+    # with autogroups, Linux shares processors among sessions by the nice value of each session, not of its processes:
+    # a session of our own would else have as large a share as other work
     with suppress(OSError):
         Path("/proc/self/autogroup").write_text("19")
