@@ -35,6 +35,7 @@ from background.pilots import pilot
 from background.places import HERE, LOG, OUTPUT, PRESETS, ROOT, RUNS, CampaignError, remove_parts
 from background.queue import declare, read_queue, require_unchanged
 from background.runs import Cell, cells, print_cells
+from background.weights import Retraining, first_of
 from background.worktrees import link_data
 
 from attnlab.run_script import exit_code_of
@@ -102,13 +103,16 @@ def status() -> None:
     restore()
     queue = read_queue()
     members = cells(queue)
+    by_folder = {cell.folder: cell for cell in members}
+    first = [first_of(cell, by_folder) for cell in members if cell.outcome() is None]
+    again = list(dict.fromkeys(cell for cell in first if isinstance(cell, Retraining)))
     print(f"{'not running' if campaign_process() is None else 'running'}\n")
     print(f"{'claim':32}{'commit':12}{'done':>10}{'diverged':>10}{'seeds archived':>16}{'core-hours left':>17}")
     hours: list[float | None] = []
     for claim, commit in queue.items():
         claim_cells = [cell for cell in members if cell.claim == claim]
         outcomes = [cell.outcome() for cell in claim_cells]
-        hours.append(hours_left(claim_cells))
+        hours.append(hours_left([*claim_cells, *(cell for cell in again if cell.claim == claim)]))
         seeds = {cell.seed for cell in claim_cells}
         archived = f"{sum(archive_of(claim, seed).exists() for seed in seeds)}/{len(seeds)}"
         left = "unknown" if hours[-1] is None else f"{hours[-1]:.1f}"
@@ -117,6 +121,13 @@ def status() -> None:
     done = f"{sum(cell.outcome() is not None for cell in members)}/{len(members)}"
     unknown = " and unknown ones" if None in hours else ""
     print(f"{'all':44}{done:>10}{'':26}{sum(filter(None, hours)):>17.1f}{unknown}")
+    if waiting := first.count(None):
+        print(f"waiting for the runs that they begin with: {waiting}")
+    print_unfinished([*members, *again])
+
+
+def print_unfinished(members: Sequence[Cell]) -> None:
+    """Print a line for each run that is being trained, or has failed."""
     for cell in members:
         record = cell.status() if cell.outcome() is None else {}
         if cell.is_running():

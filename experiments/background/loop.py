@@ -13,7 +13,8 @@ from background.lock import write_pid
 from background.places import OUTPUT, log
 from background.queue import read_queue
 from background.runs import Cell, cells
-from background.worktrees import child, take_lowest_priority
+from background.weights import AGAIN, Retraining, first_of, remove_emptied, take_weights
+from background.worktrees import child, take_lowest_priority, worktree
 
 MOST_FAILURES = 2
 """failed runs of a claim after which its other runs wait for the next `start`"""
@@ -43,11 +44,7 @@ def run(lock: TextIO) -> int:
             if not running:
                 break
             for process in [each for each in running if each.poll() is not None]:
-                cell = running.pop(process)
-                failure = f"failed with exit code {process.returncode}, see {OUTPUT.name}"
-                log(f"{cell.outcome() or failure}: {cell.name}")
-                seed = [each for each in cells({cell.claim: cell.commit}) if each.seed == cell.seed]
-                reports += archive_seeds(seed, lock)
+                reports += record_end(running.pop(process), process.returncode, lock)
             reports = [each for each in reports if each.poll() is None]
             time.sleep(0.5)
         for report in reports if not stopping else ():
@@ -67,13 +64,28 @@ def run(lock: TextIO) -> int:
 
 
 def next_cell(tried: set[Cell], running: Collection[Cell]) -> Cell | None:
-    """The first run of the queue that has no outcome and was not tried yet, of claims with few failed runs."""
+    """The first run of the queue that can be trained and was not tried yet, of claims with few failed runs."""
     failures = Counter(cell.claim for cell in tried if cell not in running and cell.outcome() is None)
-    left = (cell for cell in cells(read_queue()) if cell not in tried and failures[cell.claim] < MOST_FAILURES)
-    return next((cell for cell in left if cell.outcome() is None), None)
+    members = cells(read_queue())
+    by_folder = {cell.folder: cell for cell in members}
+    untried = (cell for cell in members if cell not in tried and failures[cell.claim] < MOST_FAILURES)
+    first = (first_of(cell, by_folder) for cell in untried if cell.outcome() is None)
+    return next((cell for cell in first if cell and cell not in tried and failures[cell.claim] < MOST_FAILURES), None)
 
 
 def begin(cell: Cell, lock: TextIO) -> subprocess.Popen[bytes]:
     """Start a run. It holds the lock too, and is stopped when this process ends."""
-    words = ("train.py", f"experiment=claims/{cell.claim}", *cell.words, "logger=csv", "trainer.progress=none")
+    words = ["train.py", f"experiment=claims/{cell.claim}", *cell.words, "logger=csv", "trainer.progress=none"]
+    if isinstance(cell, Retraining):
+        remove_emptied(cell)
+        words.append(f"paths.runs={os.path.relpath(AGAIN / cell.claim, worktree(cell.commit))}")
     return child(cell.commit, words, lock)
+
+
+def record_end(cell: Cell, code: int, lock: TextIO) -> list[subprocess.Popen[bytes]]:
+    """Log the end of a run, take the weights of one that was trained again, and write the archive of its seed; returns
+    the processes of reports."""
+    if isinstance(cell, Retraining):
+        take_weights(cell)
+    log(f"{cell.outcome() or f'failed with exit code {code}, see {OUTPUT.name}'}: {cell.name}")
+    return archive_seeds([each for each in cells({cell.claim: cell.commit}) if each.seed == cell.seed], lock)

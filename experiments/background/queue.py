@@ -22,7 +22,7 @@ from background.places import (
     read_json,
     replace,
 )
-from background.runs import cells
+from background.runs import Cell, cells
 from background.worktrees import require_commit
 
 
@@ -42,8 +42,8 @@ def declare(claims: Sequence[str], commit: str) -> None:
     """Add claims to the queue. A claim without runs may move to another commit.
 
     Raises:
-        CampaignError: no such preset at that commit, one that does not compose, or a claim with runs whose preset
-            differs there.
+        CampaignError: no such preset at that commit, one that does not compose, a claim with runs whose preset
+            differs there, or one that begins with runs of no claim.
     """
     full = git("rev-parse", "--verify", f"{commit}^{{commit}}")
     with locked(WORK / "queue.lock", LONGEST_STOP):
@@ -57,9 +57,22 @@ def declare(claims: Sequence[str], commit: str) -> None:
                 queue[claim] = full
             elif preset_at(queue[claim], claim) != preset_at(full, claim):
                 raise CampaignError(changed_preset(claim, queue[claim]))
-        cells(queue)
+        require_sources(cells(queue))
         MEASURED.mkdir(parents=True, exist_ok=True)
         replace(QUEUE, json.dumps(queue, indent=1).encode() + b"\n")
+
+
+def require_sources(members: Sequence[Cell]) -> None:
+    """Check that the runs which others begin with are of claims too.
+
+    Raises:
+        CampaignError: one is not.
+    """
+    folders = {cell.folder for cell in members}
+    for cell in members:
+        if cell.from_run is not None and cell.from_run not in folders:
+            other = f"it begins with the run {cell.from_run}, which no claim of the queue has"
+            raise CampaignError(f"{cell.claim}: {other}; start that claim too")
 
 
 def require_unchanged(queue: Mapping[str, str]) -> None:

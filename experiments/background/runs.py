@@ -7,23 +7,27 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnlab.report.runs.read_runs import DIVERGED
 from attnlab.run import run_lock
 from background.places import PILOT_RUNS, PILOTS, ROOT, RUNS, WORK, CampaignError, git, read_json, replace
 from background.worktrees import environment, worktree
 
+if TYPE_CHECKING:
+    from attnlab.config.job_config import JobConfig
+
 
 @dataclass(frozen=True)
 class Cell:
     """One run of a claim.
 
-    claim:  the name of its preset.
-    commit: that declares the claim.
-    words:  of the command line, beside the experiment.
-    folder: below `RUNS`, of a pilot below `PILOT_RUNS`.
-    step:   seconds, guessed (`cost.ms_a_step`); None = no guess.
+    claim:    the name of its preset.
+    commit:   that declares the claim.
+    words:    of the command line, beside the experiment.
+    folder:   below `RUNS`, of a pilot below `PILOT_RUNS`.
+    step:     seconds, guessed (`cost.ms_a_step`); None = no guess.
+    from_run: the folder of the run that it begins with, or whose tokenizer it reads, below the same; None = of none.
     """
 
     claim: str
@@ -34,6 +38,7 @@ class Cell:
     folder: str
     steps: int
     step: float | None
+    from_run: str | None = None
 
     @property
     def name(self) -> str:
@@ -134,6 +139,14 @@ def print_cells(claim: str) -> None:
             folder=str(folder.relative_to(runs)),
             steps=job.typed.train.max_steps or 0,
             step=sum(guess) / len(guess) / 1000 if guess else None,
+            from_run=source_of(job, runs),
         )
-        claim_cells.append(asdict(cell))
+        # campaigns begun with earlier code read entries without `from_run` only
+        claim_cells.append({key: value for key, value in asdict(cell).items() if key != "from_run" or value})
     print(json.dumps(claim_cells))
+
+
+def source_of(job: "JobConfig", runs: Path) -> str | None:
+    """The folder below `runs` of the run whose weights or tokenizer a job needs; None without one there."""
+    source = job.typed.from_run or job.raw["task"].get("from_run")
+    return str(Path(source).relative_to(runs)) if source and Path(source).is_relative_to(runs) else None

@@ -339,6 +339,80 @@ def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_pa
         assert (runs / file.relative_to(tmp_path / "plain")).read_bytes() == file.read_bytes(), file
 
 
+SOURCE = PRESET.replace("max_steps: 120", "max_steps: 20").replace("linear,linear_l2", "linear").replace("3,4", "3")
+SOURCE = SOURCE.partition("  hypotheses:")[0] + 'optim: {lr: "${choose:${model.name},{linear:1e-3},2e-3}"}\n'
+TUNED = SOURCE.replace("claims/brief", "claims/tuned").replace("max_steps: 20", "max_steps: 10")
+TUNED += 'from_run: "${run_of:claims/brief,${model.name},${seed},experiments/runs/claims/brief}"\n'
+
+
+@pytest.fixture
+def tuned(checkout: Path, campaign: ModuleType) -> ModuleType:
+    """The campaign of two claims of a run each: `tuned` begins with the weights of `brief`, and is the first one."""
+    for name, text in {"brief": SOURCE, "tuned": TUNED}.items():
+        (checkout / f"conf/experiment/claims/{name}.yaml").write_text(text)
+    keep_priority(checkout)
+    with pytest.raises(campaign.places.CampaignError, match="which no claim of the queue has"):
+        campaign.queue.declare(["tuned"], "HEAD")
+    campaign.queue.declare(["tuned", "brief"], "HEAD")
+    campaign.worktrees.link_data()
+    return campaign
+
+
+@pytest.mark.slow
+def test_runs_that_begin_with_others_wait_and_have_them_trained_again_where_weights_are_missing(
+    checkout: Path, tuned: ModuleType
+) -> None:
+    begun, source = tuned.runs.cells(tuned.queue.read_queue())
+    assert begun.from_run == source.folder and source.from_run is None
+    assert tuned.loop.next_cell(set(), []) == source and tuned.loop.next_cell({source}, [source]) is None
+    assert "they begin with: 1" in command(checkout, "status").stdout
+    assert command(checkout, "run").returncode == 0
+    log, archive = checkout / "experiments/.campaign/log.txt", tuned.archives.archive_of("brief", 3)
+    assert begun.outcome() == "finished" and "again" not in log.read_text()
+    former, packed = (begun.path / "metrics.csv").read_bytes(), archive.read_bytes()
+    files = [file.name for file in source.path.iterdir() if file.name != ".lock"]
+
+    # another machine has the archive of the first claim alone
+    shutil.rmtree(tuned.places.RUNS)
+    tuned.archives.archive_of("tuned", 3).unlink()
+    assert tuned.archives.restore() == 1 and not tuned.weights.has_weights(source.path)
+    again = tuned.loop.next_cell(set(), [])
+    assert again != source and again.path != source.path == again.target
+    assert tuned.loop.next_cell({again}, [again]) is None
+    assert "they begin with" not in command(checkout, "status").stdout
+    assert command(checkout, "run").returncode == 0
+    assert "finished: brief model=linear seed=3 (again, for its weights)" in log.read_text()
+    assert "other numbers" not in log.read_text() and not again.path.exists()
+    assert sorted(file.name for file in source.path.iterdir() if file.name != ".lock") == sorted(files)
+    assert (begun.path / "metrics.csv").read_bytes() == former and archive.read_bytes() == packed
+    assert tuned.archives.restore() == 0 and tuned.loop.next_cell(set(), []) is None
+
+
+@pytest.mark.slow
+def test_a_run_that_is_trained_again_with_other_numbers_keeps_the_former_ones(tuned: ModuleType) -> None:
+    begun, source = tuned.runs.cells(tuned.queue.read_queue())
+    for folder in (source.path, tuned.weights.AGAIN / source.folder):
+        folder.mkdir(parents=True)
+        (folder / "metrics.csv").write_text(str(folder))
+        (folder / "result.json").write_text('{"selection": {"rule": "best_validation"}}')
+    again = tuned.loop.next_cell(set(), [])
+    weights = [again.path / name for name in ("last.ckpt", "best_step10.pt")]
+    for file in weights:
+        file.touch()
+    # of a killed process that had begun to move them
+    weights[1].rename(source.path / "best_step10.pt")
+    tuned.weights.remove_emptied(again)
+    assert not again.path.exists() and again.outcome() is None and tuned.loop.next_cell(set(), []) == again
+
+    shutil.copytree(source.path, again.path)
+    (again.path / "metrics.csv").write_text("other")
+    weights[0].touch()
+    tuned.weights.remove_emptied(again)
+    tuned.weights.take_weights(again)
+    assert "it has other numbers" in tuned.places.LOG.read_text() and tuned.loop.next_cell(set(), []) == begun
+    assert (source.path / "metrics.csv").read_text() == str(source.path) and again.outcome() == "finished"
+
+
 PILOT = """# @package _global_
 defaults:
   - /experiment/claims/brief
