@@ -15,6 +15,9 @@ the ended runs of other seeds to seed<k>_unfinished.tar.xz, which the archive of
 
 A preset cannot change after its first run: a corrected one needs a new name.
 
+The runs of a claim may begin with those of another claim (`from_run`): they wait for these, which are trained again
+where only their archive is left, without weights.
+
 A pilot, conf/experiment/claims/pilots/<claim>.yaml, is not declared: `pilot` trains it from this checkout, on seeds
 from 901 on, also beside a campaign; repeated, it goes on. Once all of its runs have an outcome, the folders of all runs
 of the pilot are written to experiments/measured/claims/<claim>/pilot.tar.xz, and the report is printed.
@@ -61,15 +64,19 @@ def start(claims: Sequence[str], commit: str | None) -> None:
     ended = {cell.claim for cell in all_cells}.difference(open_claims)
     require_unchanged({claim: commit for claim, commit in queue.items() if claim not in ended})
     left = len(open_claims)
-    if campaign_process():
+    if campaign_process() or not begin_loop():
         print(f"the campaign is running; runs left: {left}")
-        return
+    else:
+        print(f"running in the background; runs left: {left}; log: {LOG.relative_to(ROOT)}")
+
+
+def begin_loop() -> bool:
+    """Start the loop in a process of its own; False if another command did so meanwhile."""
     link_data()
     command = [sys.executable, str(HERE / "campaign.py"), "run"]
     with locked(LOCK, LONGEST_STOP) as lock, OUTPUT.open("ab") as output:
         if campaign_process():
-            print(f"the campaign is running; runs left: {left}")
-            return
+            return False
         process = subprocess.Popen(
             [*command, str(lock.fileno())],
             cwd=ROOT,
@@ -80,7 +87,7 @@ def start(claims: Sequence[str], commit: str | None) -> None:
             start_new_session=True,
         )
         write_pid(lock, process.pid)
-    print(f"running in the background; runs left: {left}; log: {LOG.relative_to(ROOT)}")
+    return True
 
 
 def pause() -> None:

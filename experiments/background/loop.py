@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TextIO
 
 from background.archives import archive_seeds
@@ -28,9 +28,7 @@ def run(lock: TextIO) -> int:
     """
     write_pid(lock, os.getpid())
     take_lowest_priority()
-    stopping: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: stopping.append(number))
+    stopping = stop_signals()
     running: dict[subprocess.Popen[bytes], Cell] = {}
     reports: list[subprocess.Popen[bytes]] = []
     tried: set[Cell] = set()
@@ -54,13 +52,26 @@ def run(lock: TextIO) -> int:
         raise
     finally:
         write_pid(lock, None)
-        for process in (*running, *reports):
-            process.terminate()
-        for process in (*running, *reports):
-            process.wait()
+        end([*running, *reports])
     failed = sum(cell.outcome() is None for cell in tried)
     log(f"stopped by {signal.Signals(stopping[0]).name}" if stopping else f"ended; failed runs: {failed}")
     return 128 + stopping[0] if stopping else int(bool(failed))
+
+
+def stop_signals() -> list[int]:
+    """A list to which every stop signal is added that this process gets from now on."""
+    stopping: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: stopping.append(number))
+    return stopping
+
+
+def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Stop all processes, and wait until they have saved their runs."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait()
 
 
 def next_cell(tried: set[Cell], running: Collection[Cell]) -> Cell | None:
