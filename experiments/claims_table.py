@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from campaign import HERE, MEASURED, PRESETS, REPORTS, ROOT, CampaignError, read_queue, restore
+from background.archives import restore
+from background.places import HERE, MEASURED, PRESETS, REPORTS, ROOT, CampaignError
+from background.queue import read_queue
 from findings import has_outcome, made_report, table
 
 from attnlab.config.message_text import counted, listed

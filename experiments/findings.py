@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from campaign import HERE, MEASURED, REPORTS, ROOT, RUNS, CampaignError, read_queue, restore
+from background.archives import restore
+from background.places import HERE, MEASURED, REPORTS, ROOT, RUNS, CampaignError
+from background.queue import read_queue
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
 

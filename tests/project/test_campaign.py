@@ -1,6 +1,6 @@
 """experiments/campaign.py: the queue of claims, archives, and real runs that are killed, paused and resumed."""
 
-import importlib.util
+import importlib
 import json
 import os
 import shutil
@@ -42,13 +42,14 @@ report:
     - {row: linear_l2, than: linear, column: ood}
 """
 WORDS = ("experiment=claims/brief", "logger=csv")
+SCRIPTS = ("experiments/campaign.py", "experiments/background")
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Path]:
     """A repository with this package and one claim of four runs; a campaign that still runs there is stopped."""
     result = tmp_path / "checkout"
-    for name in ("src", "conf", "experiments/campaign.py", "experiments/published", "train.py", "report.py"):
+    for name in ("src", "conf", *SCRIPTS, "experiments/published", "train.py", "report.py"):
         target = result / name
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -67,19 +68,33 @@ def git(checkout: Path, *words: str) -> None:
     subprocess.run(["git", *author, *words], cwd=checkout, check=True, capture_output=True)
 
 
+def keep_priority(checkout: Path) -> None:
+    """Train at the priority of other tests, beside which runs would wait for minutes."""
+    file = checkout / "experiments/background/worktrees.py"
+    file.write_text(file.read_text().replace("    os.nice(19)\n", "    return\n"))
+    commit(checkout)
+
+
 def commit(checkout: Path) -> None:
     git(checkout, "add", "--all")
     git(checkout, "commit", "--quiet", "--message", "a claim")
 
 
-def campaign_of(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module of a checkout, with the folders of that checkout."""
-    spec = importlib.util.spec_from_file_location("campaign", checkout / "experiments/campaign.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "campaign", module)
-    spec.loader.exec_module(module)
+@pytest.fixture
+def campaign(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The parts of the campaign of a checkout, with the folders of that checkout."""
+    monkeypatch.syspath_prepend(str(checkout / "experiments"))
     monkeypatch.chdir(checkout)
-    return module
+    former = {name: sys.modules.pop(name) for name in parts_of_campaigns()}
+    importlib.import_module("campaign")
+    yield importlib.import_module("background")
+    for name in parts_of_campaigns():
+        del sys.modules[name]
+    sys.modules.update(former)
+
+
+def parts_of_campaigns() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] in ("campaign", "background")]
 
 
 def command(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -89,51 +104,49 @@ def command(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_run(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, campaign: ModuleType
 ) -> None:
-    campaign = campaign_of(checkout, monkeypatch)
     presets = checkout / "conf/experiment/claims"
     others = {"bad": PRESET.replace("linear_l2", "linaer"), "elsewhere": PRESET, "brief": PRESET.replace("120", "130")}
     for name, text in others.items():
         (presets / f"{name}.yaml").write_text(text)
     commit(checkout)
     for name, sentence in {"other": "commit it first", "bad": "linaer", "elsewhere": "its preset needs paths"}.items():
-        with pytest.raises(campaign.CampaignError, match=sentence):
-            campaign.declare([name], "HEAD")
-    assert not campaign.read_queue()
-    campaign.declare(["brief"], "HEAD")
-    assert campaign.cells(campaign.read_queue())[0].steps == 130
+        with pytest.raises(campaign.places.CampaignError, match=sentence):
+            campaign.queue.declare([name], "HEAD")
+    assert not campaign.queue.read_queue()
+    campaign.queue.declare(["brief"], "HEAD")
+    assert campaign.runs.cells(campaign.queue.read_queue())[0].steps == 130
     (presets / "brief.yaml").write_text(PRESET)
-    with pytest.raises(campaign.CampaignError, match="commit it, then"):
-        campaign.require_unchanged(campaign.read_queue())
+    with pytest.raises(campaign.places.CampaignError, match="commit it, then"):
+        campaign.queue.require_unchanged(campaign.queue.read_queue())
     commit(checkout)
-    campaign.declare(["brief"], "HEAD")
-    cells = campaign.cells(campaign.read_queue())
+    campaign.queue.declare(["brief"], "HEAD")
+    cells = campaign.runs.cells(campaign.queue.read_queue())
     assert [(cell.seed, cell.model, cell.steps) for cell in cells] == [
         (seed, model, 120) for seed in (3, 4) for model in ("linear", "linear_l2")
     ]
     write_run(campaign, checkout, cells[0])
     (presets / "brief.yaml").write_text(PRESET + "# measured: a lot\n")
-    campaign.require_unchanged(campaign.read_queue())
+    campaign.queue.require_unchanged(campaign.queue.read_queue())
     pinned = "model: {attention_bias: null, normalization: {eps: null}}\nbackbone: {initialization: normal, "
     (presets / "brief.yaml").write_text(PRESET.replace("backbone: {", pinned))
-    campaign.require_unchanged(campaign.read_queue())
+    campaign.queue.require_unchanged(campaign.queue.read_queue())
     (presets / "brief.yaml").write_text(PRESET.replace("120", "130"))
-    with pytest.raises(campaign.CampaignError, match="new name"):
-        campaign.require_unchanged(campaign.read_queue())
+    with pytest.raises(campaign.places.CampaignError, match="new name"):
+        campaign.queue.require_unchanged(campaign.queue.read_queue())
     commit(checkout)
-    with pytest.raises(campaign.CampaignError, match="new name"):
-        campaign.declare(["brief"], "HEAD")
+    with pytest.raises(campaign.places.CampaignError, match="new name"):
+        campaign.queue.declare(["brief"], "HEAD")
 
 
 @pytest.mark.slow
-def test_a_claim_waits_after_two_failed_runs(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign = campaign_of(checkout, monkeypatch)
-    campaign.declare(["brief"], "HEAD")
-    cells = campaign.cells(campaign.read_queue())
-    assert campaign.next_cell(set(), []) == cells[0] and campaign.next_cell(set(cells[:1]), []) == cells[1]
-    assert campaign.next_cell(set(cells[:2]), cells[1:2]) == cells[2]
-    assert campaign.next_cell(set(cells[:2]), []) is None
+def test_a_claim_waits_after_two_failed_runs(campaign: ModuleType) -> None:
+    campaign.queue.declare(["brief"], "HEAD")
+    cells = campaign.runs.cells(campaign.queue.read_queue())
+    assert campaign.loop.next_cell(set(), []) == cells[0] and campaign.loop.next_cell(set(cells[:1]), []) == cells[1]
+    assert campaign.loop.next_cell(set(cells[:2]), cells[1:2]) == cells[2]
+    assert campaign.loop.next_cell(set(cells[:2]), []) is None
 
 
 def write_run(campaign: ModuleType, checkout: Path, cell: Any, diverged: bool = False) -> None:
@@ -141,42 +154,41 @@ def write_run(campaign: ModuleType, checkout: Path, cell: Any, diverged: bool = 
     raw = compose_config([*WORDS, *cell.words], checkout / "conf")
     raw.pop("report")
     more = {"status": {"reason": "NonFiniteLoss: at step 7"}} if diverged else {}
-    a_run(campaign.RUNS / cell.folder, raw, state="failed" if diverged else "finished", **more)
+    a_run(campaign.places.RUNS / cell.folder, raw, state="failed" if diverged else "finished", **more)
 
 
 @pytest.mark.slow
-def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign = campaign_of(checkout, monkeypatch)
-    campaign.declare(["brief"], "HEAD")
-    cells = campaign.cells(campaign.read_queue())
+def test_archives_give_the_same_reports(checkout: Path, campaign: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign.queue.declare(["brief"], "HEAD")
+    cells = campaign.runs.cells(campaign.queue.read_queue())
     # both runs of seed 3, one of them diverged, and one of seed 4
     for cell, diverged in zip(cells, (False, True, False), strict=False):
         write_run(campaign, checkout, cell, diverged)
     assert [cell.outcome() for cell in cells] == ["finished", "diverged", "finished", None]
-    status = campaign.RUNS / cells[2].folder / "status.json"
+    status = campaign.places.RUNS / cells[2].folder / "status.json"
     ended = json.loads(status.read_text())
     status.write_text(json.dumps(ended | {"state": "running", "pid": os.getpid()}))
     assert cells[2].outcome() is None
     status.write_text(json.dumps(ended))
     reported = []
-    monkeypatch.setattr(campaign, "child", lambda commit, words, lock: reported.append(words))
-    campaign.archive_seeds(cells, None)
-    (campaign.REPORTS / "brief").mkdir(parents=True)
-    (campaign.REPORTS / "brief/report.json").write_text("{}")
-    campaign.archive_seeds(cells, None)
-    (archive,) = campaign.MEASURED.rglob("*.tar.xz")
+    monkeypatch.setattr(campaign.archives, "child", lambda commit, words, lock: reported.append(words))
+    campaign.archives.archive_seeds(cells, None)
+    (campaign.places.REPORTS / "brief").mkdir(parents=True)
+    (campaign.places.REPORTS / "brief/report.json").write_text("{}")
+    campaign.archives.archive_seeds(cells, None)
+    (archive,) = campaign.places.MEASURED.rglob("*.tar.xz")
     # on a pause, also the run of seed 4; the archive of all its runs replaces it
-    campaign.archive_unfinished(cells)
-    (part,) = campaign.MEASURED.rglob("*_unfinished.tar.xz")
-    assert part.read_bytes() == campaign.packed([cells[2].folder])
-    shutil.rmtree(campaign.RUNS / cells[2].folder)
-    assert campaign.restore() == 1 and cells[2].outcome() == "finished"
-    campaign.archive_seeds([cells[2]], None)
+    campaign.archives.archive_unfinished(cells)
+    (part,) = campaign.places.MEASURED.rglob("*_unfinished.tar.xz")
+    assert part.read_bytes() == campaign.archives.packed([cells[2].folder])
+    shutil.rmtree(campaign.places.RUNS / cells[2].folder)
+    assert campaign.archives.restore() == 1 and cells[2].outcome() == "finished"
+    campaign.archives.archive_seeds([cells[2]], None)
     assert not part.exists()
-    campaign.archive_of("brief", 4).unlink()
+    campaign.archives.archive_of("brief", 4).unlink()
     reported.pop()
     assert archive.parts[-2:] == ("brief", "seed3.tar.xz") and reported == [("report.py", "experiment=claims/brief")]
-    assert archive.read_bytes() == campaign.packed(sorted(cell.folder for cell in cells[:2]))
+    assert archive.read_bytes() == campaign.archives.packed(sorted(cell.folder for cell in cells[:2]))
     with tarfile.open(archive) as tar:
         statuses = [json.load(tar.extractfile(name)) for name in tar.getnames() if name.endswith("status.json")]
     assert len(statuses) == 2 and not any({"pid", "host"} & set(status) for status in statuses)
@@ -186,17 +198,17 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
     for place in ("measured/claims", "measured/claims/*/seed3.tar.xz", "runs", "*"):
         assert report_main([f"runs=experiments/{place}", "seed=3", "out=out"]) == 0
         tables.append((checkout / "out/seeds.csv").read_text())
-    shutil.rmtree(campaign.RUNS)
-    assert campaign.restore() == 2 and campaign.restore() == 0
+    shutil.rmtree(campaign.places.RUNS)
+    assert campaign.archives.restore() == 2 and campaign.archives.restore() == 0
     assert [cell.outcome() for cell in cells] == ["finished", "diverged", None, None]
     assert report_main(["runs=experiments/runs", "out=out"]) == 0
     tables.append((checkout / "out/seeds.csv").read_text())
     assert len(set(tables)) == 1 and "50.0" in tables[0]
-    assert not list(campaign.RUNS.glob(".unpacked-*"))
+    assert not list(campaign.places.RUNS.glob(".unpacked-*"))
     archive.write_bytes(archive.read_bytes()[:-100])
-    shutil.rmtree(campaign.RUNS)
-    with pytest.raises(campaign.CampaignError, match="cut short"):
-        campaign.restore()
+    shutil.rmtree(campaign.places.RUNS)
+    with pytest.raises(campaign.places.CampaignError, match="cut short"):
+        campaign.archives.restore()
 
 
 @pytest.mark.parametrize(
@@ -217,48 +229,49 @@ def test_archives_give_the_same_reports(checkout: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_a_damaged_file_of_the_campaign_is_named(
-    file: str, content: str | bytes, named: str, checkout: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    file: str, content: str | bytes, named: str, checkout: Path, campaign: ModuleType,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    campaign = campaign_of(checkout, monkeypatch)
-    head = campaign.git("rev-parse", "HEAD")
+    head = campaign.places.git("rev-parse", "HEAD")
     for path, text in (("measured/claims/queue.json", {"brief": head}), (f".campaign/{head[:12]}-brief.json", [])):
         (checkout / "experiments" / path).parent.mkdir(parents=True, exist_ok=True)
         (checkout / "experiments" / path).write_text(json.dumps(text))
-    monkeypatch.setattr(campaign, "link_data", lambda: pytest.fail("it goes on"))
+    monkeypatch.setattr(sys.modules["campaign"], "link_data", lambda: pytest.fail("it goes on"))
     damaged = checkout / file.format(commit=head[:12])
     damaged.parent.mkdir(parents=True, exist_ok=True)
     damaged.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert campaign.main(["start"]) == 2
+    assert sys.modules["campaign"].main(["start"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("campaign.py: ") and named in error and error.count("\n") == 1, error
 
 
 def test_files_are_written_by_way_of_others_outside_of_the_tracked_folders(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    campaign: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = campaign_of(checkout, monkeypatch)
     written = []
     monkeypatch.setattr(Path, "replace", lambda part, path: written.append((part, path)))
-    campaign.archive_of("brief", 3).parent.mkdir(parents=True)
-    campaign.replace(campaign.archive_of("brief", 3), b"")
+    campaign.archives.archive_of("brief", 3).parent.mkdir(parents=True)
+    campaign.places.replace(campaign.archives.archive_of("brief", 3), b"")
     ((part, path),) = written
-    assert path == campaign.archive_of("brief", 3) and part.is_relative_to(campaign.WORK) and part.exists()
+    assert (
+        path == campaign.archives.archive_of("brief", 3) and part.is_relative_to(campaign.places.WORK) and part.exists()
+    )
     # of a killed process, also of an earlier version; this one lives
     left = [
-        campaign.WORK / "seed3.tar.xz.4194305.part",
-        campaign.archive_of("brief", 3).with_suffix(".xz.4194305.part"),
+        campaign.places.WORK / "seed3.tar.xz.4194305.part",
+        campaign.archives.archive_of("brief", 3).with_suffix(".xz.4194305.part"),
     ]
     for each in left:
         each.touch()
-    campaign.remove_parts()
+    campaign.places.remove_parts()
     assert part.exists() and not any(each.exists() for each in left)
 
 
 def test_the_campaign_has_the_lowest_priority(checkout: Path) -> None:
     code = """
-import campaign, os, pathlib
-campaign.take_lowest_priority()
+import os, pathlib
+from background.worktrees import take_lowest_priority
+take_lowest_priority()
 print(os.getpriority(os.PRIO_PROCESS, 0))
 group = pathlib.Path("/proc/self/autogroup")
 print(group.read_text() if group.exists() else "nice 19")
@@ -292,10 +305,8 @@ def _named(tar: tarfile.TarFile, folder: Path, name: str) -> tarfile.TarInfo:
 
 @pytest.mark.slow
 def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_path: Path) -> None:
-    """At the priority of other tests, beside which it would wait for minutes."""
-    script, runs = checkout / "experiments/campaign.py", checkout / "experiments/runs/claims/brief"
-    script.write_text(script.read_text().replace("    take_lowest_priority()\n", ""))
-    commit(checkout)
+    runs = checkout / "experiments/runs/claims/brief"
+    keep_priority(checkout)
     begun = command(checkout, "start", "brief")
     assert begun.returncode == 0 and "running in the background; runs left: 4" in begun.stdout, begun.stderr
     waited(lambda: len(list(runs.rglob("last.ckpt"))) == min(2, len(os.sched_getaffinity(0))))
@@ -328,6 +339,80 @@ def test_killed_and_paused_runs_end_as_uninterrupted_ones(checkout: Path, tmp_pa
         assert (runs / file.relative_to(tmp_path / "plain")).read_bytes() == file.read_bytes(), file
 
 
+SOURCE = PRESET.replace("max_steps: 120", "max_steps: 20").replace("linear,linear_l2", "linear").replace("3,4", "3")
+SOURCE = SOURCE.partition("  hypotheses:")[0] + 'optim: {lr: "${choose:${model.name},{linear:1e-3},2e-3}"}\n'
+TUNED = SOURCE.replace("claims/brief", "claims/tuned").replace("max_steps: 20", "max_steps: 10")
+TUNED += 'from_run: "${run_of:claims/brief,${model.name},${seed},experiments/runs/claims/brief}"\n'
+
+
+@pytest.fixture
+def tuned(checkout: Path, campaign: ModuleType) -> ModuleType:
+    """The campaign of two claims of a run each: `tuned` begins with the weights of `brief`, and is the first one."""
+    for name, text in {"brief": SOURCE, "tuned": TUNED}.items():
+        (checkout / f"conf/experiment/claims/{name}.yaml").write_text(text)
+    keep_priority(checkout)
+    with pytest.raises(campaign.places.CampaignError, match="which no claim of the queue has"):
+        campaign.queue.declare(["tuned"], "HEAD")
+    campaign.queue.declare(["tuned", "brief"], "HEAD")
+    campaign.worktrees.link_data()
+    return campaign
+
+
+@pytest.mark.slow
+def test_runs_that_begin_with_others_wait_and_have_them_trained_again_where_weights_are_missing(
+    checkout: Path, tuned: ModuleType
+) -> None:
+    begun, source = tuned.runs.cells(tuned.queue.read_queue())
+    assert begun.from_run == source.folder and source.from_run is None
+    assert tuned.loop.next_cell(set(), []) == source and tuned.loop.next_cell({source}, [source]) is None
+    assert "they begin with: 1" in command(checkout, "status").stdout
+    assert command(checkout, "run").returncode == 0
+    log, archive = checkout / "experiments/.campaign/log.txt", tuned.archives.archive_of("brief", 3)
+    assert begun.outcome() == "finished" and "again" not in log.read_text()
+    former, packed = (begun.path / "metrics.csv").read_bytes(), archive.read_bytes()
+    files = [file.name for file in source.path.iterdir() if file.name != ".lock"]
+
+    # another machine has the archive of the first claim alone
+    shutil.rmtree(tuned.places.RUNS)
+    tuned.archives.archive_of("tuned", 3).unlink()
+    assert tuned.archives.restore() == 1 and not tuned.weights.has_weights(source.path)
+    again = tuned.loop.next_cell(set(), [])
+    assert again != source and again.path != source.path == again.target
+    assert tuned.loop.next_cell({again}, [again]) is None
+    assert "they begin with" not in command(checkout, "status").stdout
+    assert command(checkout, "run").returncode == 0
+    assert "finished: brief model=linear seed=3 (again, for its weights)" in log.read_text()
+    assert "other numbers" not in log.read_text() and not again.path.exists()
+    assert sorted(file.name for file in source.path.iterdir() if file.name != ".lock") == sorted(files)
+    assert (begun.path / "metrics.csv").read_bytes() == former and archive.read_bytes() == packed
+    assert tuned.archives.restore() == 0 and tuned.loop.next_cell(set(), []) is None
+
+
+@pytest.mark.slow
+def test_a_run_that_is_trained_again_with_other_numbers_keeps_the_former_ones(tuned: ModuleType) -> None:
+    begun, source = tuned.runs.cells(tuned.queue.read_queue())
+    for folder in (source.path, tuned.weights.AGAIN / source.folder):
+        folder.mkdir(parents=True)
+        (folder / "metrics.csv").write_text(str(folder))
+        (folder / "result.json").write_text('{"selection": {"rule": "best_validation"}}')
+    again = tuned.loop.next_cell(set(), [])
+    weights = [again.path / name for name in ("last.ckpt", "best_step10.pt")]
+    for file in weights:
+        file.touch()
+    # of a killed process that had begun to move them
+    weights[1].rename(source.path / "best_step10.pt")
+    tuned.weights.remove_emptied(again)
+    assert not again.path.exists() and again.outcome() is None and tuned.loop.next_cell(set(), []) == again
+
+    shutil.copytree(source.path, again.path)
+    (again.path / "metrics.csv").write_text("other")
+    weights[0].touch()
+    tuned.weights.remove_emptied(again)
+    tuned.weights.take_weights(again)
+    assert "it has other numbers" in tuned.places.LOG.read_text() and tuned.loop.next_cell(set(), []) == begun
+    assert (source.path / "metrics.csv").read_text() == str(source.path) and again.outcome() == "finished"
+
+
 PILOT = """# @package _global_
 defaults:
   - /experiment/claims/brief
@@ -342,7 +427,7 @@ report: {rows: [model, optim.lr], hypotheses: []}
 @pytest.mark.slow
 def test_a_pilot_is_trained_from_the_checkout_and_archived_once_complete(checkout: Path) -> None:
     script, preset = checkout / "experiments/campaign.py", checkout / "conf/experiment/claims/pilots/brief.yaml"
-    script.write_text(script.read_text().replace("    take_lowest_priority()\n", ""))
+    keep_priority(checkout)
     runs, archive = (
         checkout / "experiments/runs/pilots/brief",
         checkout / "experiments/measured/claims/brief/pilot.tar.xz",
