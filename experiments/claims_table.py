@@ -31,17 +31,19 @@ from attnlab.run_script import exit_code_of
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
-VERDICT, DECLARED, CANNOT, EXPLORATORY, OPEN = "with a verdict", "declared", "cannot", "exploratory", "open"
+VERDICT, DECLARED, WRITTEN = "with a verdict", "declared", "written"
+CANNOT, EXPLORATORY, OPEN = "cannot", "exploratory", "open"
 """states of a claim; the first one that fits is its state"""
 NOISE = 4 / 3
 """ratio of two measured numbers that repeats of a benchmark can differ by (experiments/measured/table7_cpu)"""
 INTRODUCTION = """\
-Numbers are differences with corrected intervals, which [findings](findings.md) explains; presets say which small
-networks they are about. A verdict is one on the hypothesis in its words, which may claim the opposite of the paper:
-that two rows are equal where the paper says that one of them fails. *Shown before*: a pilot or an earlier claim had
-shown the difference when the hypothesis was declared, so that its verdict is no prediction. *Exploratory*: there are
-numbers, and no hypothesis. *Cannot*: why there can be no verdict, here or at the published size. *Open*: nothing
-answers it yet."""
+Numbers are differences with intervals that are corrected within a preset, not over presets; [findings](findings.md)
+explains them, and presets say which small networks they are about. A verdict is one on the hypothesis in its words,
+which may claim the opposite of the paper: that two rows are equal where the paper says that one of them fails. 
+*Shown before*: a pilot or an earlier claim had shown the outcome when it was declared, so that it is no prediction.
+*Written*: its gate, a short pilot, was not run yet. *Exploratory*: there are numbers, and no hypothesis. *Cannot*: why
+there can be no verdict, here or at the published size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8)
+have no interval: they take ratios within a third of 1 as equal, as repeats differ by that."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def progress(preset: str) -> str | None:
     """What is missing for verdicts of a preset; None where every run has an outcome."""
     report = report_of(preset)
     if report is None:
-        return "declared, not begun" if preset in read_queue() else "not in the queue"
+        return "declared, not begun" if preset in read_queue() else "written, its gate was not run yet"
     if has_outcome(report):
         return None
     runs = select_jobs(f"claims/{preset}", []).runs
@@ -149,7 +151,7 @@ def state_of(preset: str, position: int) -> Hypothesis:
     is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
     mark, missing, report = " (shown before)" if is_shown else "", progress(preset), report_of(preset)
     if missing is not None or report is None:
-        return Hypothesis(f"`{preset}`{mark}: {missing}", None, is_shown, preset in read_queue())
+        return Hypothesis(f"`{preset}`, {position + 1}{mark}: {missing}", None, is_shown, preset in read_queue())
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split())
     text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} (`{preset}`)"
@@ -197,6 +199,7 @@ def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
     fits = {
         VERDICT: any(each.verdict for each in hypotheses),
         DECLARED: any(each.is_declared for each in hypotheses),
+        WRITTEN: bool(hypotheses),
         CANNOT: "cannot" in entry,
         EXPLORATORY: "exploratory" in entry,
     }
@@ -215,14 +218,16 @@ def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis])
 def summary(states: Sequence[str], hypotheses: Sequence[Hypothesis]) -> str:
     """Counts of claims by state, and of verdicts."""
     counts = Counter(states)
-    claims = listed([f"{counts[state]} {state}" for state in (VERDICT, DECLARED, EXPLORATORY, CANNOT, OPEN)])
+    claims = listed([f"{counts[state]} {state}" for state in (VERDICT, DECLARED, WRITTEN, EXPLORATORY, CANNOT, OPEN)])
     decided = [each for each in hypotheses if each.verdict]
     verdicts = Counter(each.verdict for each in decided)
     parts = listed([f"{verdicts[name]} {name}" for name in VERDICTS])
-    shown = sum(each.shown_before for each in decided)
-    predictions = f"{len(decided) - shown} were predictions, {shown} were shown before" if shown else ""
-    remark = predictions or "none of them is marked as shown before"
-    return f"{counted(len(states), 'claim')}: {claims}. {counted(len(decided), 'verdict')}: {parts}; {remark}."
+    new = Counter(each.verdict for each in decided if not each.shown_before)
+    predictions = listed([f"{new[name]} {name}" for name in VERDICTS])
+    verdict_text = (
+        f"{counted(len(decided), 'verdict')}: {parts}. Their outcome had not been shown before: {predictions}."
+    )
+    return f"{counted(len(states), 'claim')}: {claims}. {verdict_text}"
 
 
 def page() -> str:

@@ -63,9 +63,9 @@ def fisher(ours: tuple[int, int], theirs: tuple[int, int]) -> float:
 
 
 def fewest_failures(ours: tuple[int, int], others: int, tests: int) -> int | None:
-    """The smallest number of failures of `others` runs that is significantly more than ours (failures and runs); None
-    where even their failing all is not."""
-    more = range(ours[0], others + 1)
+    """The smallest number of failures of `others` runs that is a significantly larger share than ours (failures and
+    runs); None where even their failing all is not."""
+    more = range(math.ceil(ours[0] * others / ours[1]), others + 1)
     return next((count for count in more if fisher(ours, (count, others)) * tests <= LEVEL), None)
 
 

@@ -72,7 +72,7 @@ class Hypothesis:
     varies_less_than: str | None = None
     """a row that is claimed to have a larger standard deviation over seeds"""
     shown_before: Literal["pilot", "claim"] | None = field(default=None, compare=False)
-    """what had shown it before it was declared, so that it is no prediction; null = nothing"""
+    """what had shown its outcome, either way, before it was declared, so that it is no prediction; null = nothing"""
     spread: Size | None = field(default=None, compare=False)
     """standard deviation of the paired differences in a pilot, in the unit of the column (with `given`: of their
     residuals); `--plan` says what the declared seeds show at it; null = not known"""
