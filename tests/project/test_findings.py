@@ -61,7 +61,7 @@ def test_an_answer_that_does_not_exist_is_named(
 
 def test_claims_are_counted_by_their_states(claims_table: ModuleType) -> None:
     text = claims_table.summary(["open", "declared", "open"], [])
-    assert text.startswith("3 claims: 0 with a verdict, 1 declared, 0 exploratory, 0 cannot, 2 open.")
+    assert text.startswith("3 claims: 0 with a verdict, 1 declared, 0 written, 0 exploratory, 0 cannot, 2 open.")
     waiting = claims_table.Hypothesis("`a`: runs 3 of 9", None, shown_before=False, is_declared=True)
     assert claims_table.category({"cannot": "no time"}, [waiting]) == "declared"
     assert claims_table.category({"cannot": "no time"}, []) == "cannot" and claims_table.category({}, []) == "open"

@@ -480,7 +480,6 @@ def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: 
     runs = f"runs={tmp_path / 'runs'}"
     for word, text in {
         "columns=test/oood/sequence_accuracy": f"nearest: {OOD}",
-        "columns=train/loss": "columns=train/loss: recorded while training, no result of a run",
         "against=vanila": "no such row",
         "rows=modell": "nearest: model",
         "figure=bars": "nearest: figures",

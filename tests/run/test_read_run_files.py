@@ -16,7 +16,7 @@ from attnlab.config.job_config import job_config
 from attnlab.config.run_identity import run_folder
 from attnlab.launch.console_summary import print_sweep
 from attnlab.launch.evaluate_cli import evaluate_main
-from attnlab.learn.metric_units import OF_RUNS
+from attnlab.learn.metric_units import OF_RUNS, STEP_TIME
 from attnlab.report import cli as report_cli
 from attnlab.report.runs.read_runs import look
 from attnlab.run.read_run_files import RunError, config_text, read_config, read_result, read_rows, read_status
@@ -39,12 +39,12 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 ODD: dict[str, list[dict[Any, Any]]] = {
     "status.json": [
         *({"state": "trained"}, {"state": None}, {"step": "2"}, {"commits": "abc"}, {"commits": [1]}),
-        *({"hardware": []}, {"reason": 3}, {"pid": "7"}, {"data": 1}),
+        *({"hardware": []}, {"reason": 3}, {"pid": "7"}, {STEP_TIME: "x"}, {"data": 1}),
     ],
     "result.json": [
         *({"metrics": {"test/accuracy": "much"}}, {"metrics": {"test/accuracy": True}}, {"git": []}),
         *({"git": {"commit": []}}, {"selection": {"step": "2"}}, {"selection": {"val/accuracy": "1"}}),
-        *({name: "x"} for name in OF_RUNS),
+        *({name: "x"} for name in OF_RUNS if name != STEP_TIME),
         *(
             {"data": {"hash": [1]}},
             {"debug": {}},
