@@ -18,16 +18,17 @@ from typing import Any
 import yaml
 from background.archives import restore
 from background.places import HERE, MEASURED, PRESETS, REPORTS, ROOT, CampaignError
-from background.queue import read_queue
+from background.queue import preset_at, read_queue
 from findings import has_outcome, made_report, table
 
+sys.path.append(str(ROOT))
 from attnlab.config.message_text import counted, listed
-from attnlab.config.shipped_files import CONF
 from attnlab.report.figures.forest import lines_of, numbers_of
 from attnlab.report.report_record import ReportFile, read_report
 from attnlab.report.runs.select_runs import select_jobs
 from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED, VERDICTS
 from attnlab.run_script import exit_code_of
+from benchmarks.harness.speed_by_length_figure import SPEED, tables
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
@@ -39,7 +40,7 @@ NOISE = 4 / 3
 INTRODUCTION = """\
 Numbers are differences with intervals that are corrected within a preset, not over presets; [findings](findings.md)
 explains them, and presets say which small networks they are about. A verdict is one on the hypothesis in its words,
-which may claim the opposite of the paper: that two rows are equal where the paper says that one of them fails. 
+which may claim the opposite of the paper: that two rows are equal where the paper says that one of them fails.
 *Shown before*: a pilot or an earlier claim had shown the outcome when it was declared, so that it is no prediction.
 *Written*: its gate, a short pilot, was not run yet. *Exploratory*: there are numbers, and no hypothesis. *Cannot*: why
 there can be no verdict, here or at the published size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8)
@@ -86,41 +87,35 @@ def references(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 @cache
-def preset_file(preset: str) -> Path:
-    """The file of a preset of the claims.
-
-    Raises:
-        CampaignError: there is none.
-    """
-    file = CONF / "experiment" / "claims" / f"{preset}.yaml"
-    if not file.is_file():
-        raise CampaignError(f"{SOURCE.name}: no {PRESETS}/{preset}.yaml")
-    return file
-
-
-@cache
-def declared_hypotheses(preset: str) -> list[dict[str, Any]]:
-    """`report.hypotheses` of a preset, as its file or the last claim that it includes has them.
+def declared(preset: str, section: str, key: str) -> Any:
+    """A setting of a preset, as its file or else the last claim that it includes has it; None without one.
 
     Raises:
         CampaignError: there is no such preset.
     """
-    text = yaml.safe_load(preset_file(preset).read_text(encoding="utf-8"))
-    if "hypotheses" in text.get("report", {}):
-        return list(text["report"]["hypotheses"])
-    place = "/experiment/claims/"
-    included = [str(each).removeprefix(place) for each in text.get("defaults", ()) if str(each).startswith(place)]
-    return declared_hypotheses(included[-1]) if included else []
+    with_included = preset_at(None, preset)
+    if with_included is None:
+        raise CampaignError(f"{SOURCE.name}: no {PRESETS}/{preset}.yaml")
+    return first_setting(with_included, section, key)
 
 
-@cache
+def first_setting(with_included: Sequence[Any], section: str, key: str) -> Any:
+    """The setting of a preset or of what it includes, from `preset_at`."""
+    preset, *included = with_included
+    if key in preset.get(section, {}):
+        return preset[section][key]
+    found = (first_setting(each, section, key) for each in reversed(included) if each is not None)
+    return next((setting for setting in found if setting is not None), None)
+
+
+def declared_hypotheses(preset: str) -> list[dict[str, Any]]:
+    """`report.hypotheses` of a preset."""
+    return declared(preset, "report", "hypotheses") or []
+
+
 def claim_of_runs(preset: str) -> str:
     """The claim whose runs a preset reads: another one where it only asks more of archived runs."""
-    text = yaml.safe_load(preset_file(preset).read_text(encoding="utf-8"))
-    place = "/experiment/claims/"
-    if "paths" in text:
-        return Path(text["paths"]["runs"]).name
-    return claim_of_runs(next(str(each).removeprefix(place) for each in text["defaults"] if place in str(each)))
+    return Path(declared(preset, "paths", "runs")).name
 
 
 @cache
@@ -130,7 +125,7 @@ def report_of(preset: str) -> ReportFile | None:
     file = REPORTS / preset / "report.json"
     if not archives:
         return None
-    newest = max(each.stat().st_mtime for each in (*archives, preset_file(preset)))
+    newest = max(each.stat().st_mtime for each in (*archives, ROOT / PRESETS / f"{preset}.yaml"))
     return read_report(file) if file.exists() and file.stat().st_mtime > newest else made_report(preset)
 
 
@@ -159,39 +154,28 @@ def state_of(preset: str, position: int) -> Hypothesis:
 
 
 def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
-    """The comparisons of an entry that tables of one measurement answer, such as steps a second of benchmarks.
+    """The comparisons of an entry that tables of `benchmarks.table7` answer, by steps a second.
 
-    `{file, table, column, row, than}`: a row's number is larger than another's. Supported or refuted where their ratio
-    is beyond `NOISE` or its inverse. All numbers were known when it was asked.
+    `{file, mode, length, row, than}`: a row is faster than another. Supported or refuted where their ratio is beyond
+    `NOISE` or its inverse. All numbers were known when it was asked.
 
     Raises:
-        CampaignError: no such file, table, row or column.
+        CampaignError: no such file, table, row or length.
     """
     states = []
     for asked in entry.get("measured", ()):
-        ours, other = (
-            measured_number(asked["file"], asked["table"], asked[key], asked["column"]) for key in ("row", "than")
-        )
-        ratio = ours / other
+        file, mode, n, row, than = (asked[key] for key in ("file", "mode", "length", "row", "than"))
+        try:
+            batch, measured = tables((ROOT / file).read_text(encoding="utf-8"))
+            lines = measured[mode, SPEED]
+            ratio = lines[row][n] / lines[than][n]
+        except (OSError, LookupError, ValueError) as error:
+            raise CampaignError(f"{SOURCE.name}: {file} has no speed of {row} and {than} at {mode}, {n}") from error
         verdict = SUPPORTED if ratio > NOISE else REFUTED if ratio < 1 / NOISE else UNDECIDED
-        claim = f"{asked['row']} has more than {asked['than']} in {asked['table']}, {asked['column']}"
-        text = f"**{verdict}** (shown before): {claim}; {ratio:.2f} times ([measured](../{asked['file']}))"
+        claim = f"{row} is faster than {than} in {mode}, batch {batch}, {n:,} tokens"
+        text = f"**{verdict}** (shown before): {claim}; {ratio:.2f} times ([measured](../{file}))"
         states.append(Hypothesis(text, verdict, shown_before=True, is_declared=True))
     return states
-
-
-def measured_number(file: str, title: str, row: str, column: str) -> float:
-    """A number of a table in a markdown file, below a line with its title.
-
-    Raises:
-        CampaignError: no such file, table, row or column.
-    """
-    try:
-        _, _, below = (ROOT / file).read_text(encoding="utf-8").partition(f"**{title}**")
-        lines = [line.strip("| ").split(" | ") for line in below.split("\n**")[0].splitlines() if line.startswith("| ")]
-        return float({line[0]: line for line in lines}[row][lines[0].index(column)])
-    except (OSError, LookupError, ValueError) as error:
-        raise CampaignError(f"{SOURCE.name}: {file} has no {column} of {row} in a table {title}") from error
 
 
 def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:

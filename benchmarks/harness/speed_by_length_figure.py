@@ -42,7 +42,7 @@ def speed_by_length(text: str, path: Path) -> Path:
     Raises:
         ValueError: there are no such tables, or vanilla has no number at the shortest length.
     """
-    batch, measured = _tables(text)
+    batch, measured = tables(text)
     modes = list(dict.fromkeys(mode for mode, _ in measured))
     first = min(measured[modes[0], SPEED][BASELINE])
     rows = (
@@ -69,7 +69,7 @@ def speed_by_length(text: str, path: Path) -> Path:
     return save(figure, path, note)
 
 
-def _tables(text: str) -> tuple[int, dict[tuple[str, str], Lines]]:
+def tables(text: str) -> tuple[int, dict[tuple[str, str], Lines]]:
     """The batch, and the tables by mode and title; cells without a number are left out."""
     collected: dict[tuple[str, str], Lines] = {}
     batch, lengths, lines = 0, dict[int, int](), Lines()

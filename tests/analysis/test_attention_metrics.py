@@ -17,6 +17,7 @@ from torch import Tensor
 from attnlab.analysis import attention_metrics as attention_metrics_module
 from attnlab.analysis.attention_labels import metric_names
 from attnlab.analysis.attention_metrics import _local, attention_metrics
+from attnlab.analysis.attention_tensors import diagnose
 from attnlab.attention.base import Attention
 from attnlab.config.run_identity import run_folder
 from attnlab.data.batch import SequenceBatch
@@ -104,6 +105,21 @@ def test_shares_of_near_positions() -> None:
     assert (total / count, count) == (pytest.approx(0.55), 10)
     total, count = _local(weights[..., :5, :5], real[:, :5])
     assert total / count == pytest.approx(0.5 * 0.55 / 0.75), "half a position"
+
+
+def test_pieces_change_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, train = network_of("linear", "scan").double(), config_of("linear").train
+    train.eval_batch_size = 4
+    whole = attention_metrics(network, Pairs(), SPECS["scan"], train)
+    monkeypatch.setattr(attention_metrics_module, "MOST_PAIRS", 1)
+    sizes: list[int] = []
+    monkeypatch.setattr(
+        attention_metrics_module,
+        "diagnose",
+        lambda network, piece, *rest: sizes.append(len(piece)) or diagnose(network, piece, *rest),
+    )
+    assert attention_metrics(network, Pairs(), SPECS["scan"], train) == pytest.approx(whole)
+    assert sizes == [1] * 4
 
 
 def test_weights_of_long_examples_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,8 @@ from attnlab.tasks.kinds.base import kind_of
 EXAMPLES = 64
 LONGEST = 512
 """positions of an example, up to which its weights are computed"""
+MOST_PAIRS = 2**20
+"""limit of padded tokens times length in a piece whose weights are computed, for each head of each attention"""
 NEAR = int(np.searchsorted(RATIOS, 0.1))
 """index of the neighbourhood of `local_weight` in `RATIOS`"""
 Sums = dict[str, tuple[float, float]]
@@ -51,14 +53,11 @@ def attention_metrics(network: nn.Module, examples: Examples, spec: TaskSpec, tr
     with precision_context(train.precision, device):
         for start in range(0, len(numbers), train.eval_batch_size):
             batch = examples.batch(numbers[start : start + train.eval_batch_size]).to(device)
-            wanted = ["norms", "values"]
-            if max(int(extent.max()) for extent in batch.extents) <= LONGEST:
-                wanted.append("weights")
-            for name, item in diagnose(network, batch, kind_of(spec).loss, wanted).items():
-                of_attention = sums.setdefault(name, {})
-                for metric, (total, count) in _sums(name, item, batch).items():
-                    before = of_attention.get(metric, (0.0, 0.0))
-                    of_attention[metric] = before[0] + total, before[1] + count
+            longest = max(int(extent.max()) for extent in batch.extents)
+            wanted = ("norms", "values", "weights") if longest <= LONGEST else ("norms", "values")
+            for piece in batch.pieces(MOST_PAIRS // longest) if "weights" in wanted else (batch,):
+                for name, item in diagnose(network, piece, kind_of(spec).loss, wanted).items():
+                    _add(sums.setdefault(name, {}), _sums(name, item, piece))
     named = metric_names(sums)
     return {
         f"{named[name]}/{metric}": total / count
@@ -66,6 +65,13 @@ def attention_metrics(network: nn.Module, examples: Examples, spec: TaskSpec, tr
         for metric, (total, count) in of_attention.items()
         if count
     }
+
+
+def _add(sums: Sums, more: Sums) -> None:
+    """Add the sums of a piece to those of the pieces before."""
+    for metric, (total, count) in more.items():
+        before, terms = sums.get(metric, (0.0, 0.0))
+        sums[metric] = before + total, terms + count
 
 
 def _sums(name: str, item: Diagnosis, batch: Batch) -> Sums:

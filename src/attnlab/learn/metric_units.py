@@ -69,7 +69,7 @@ _TABLE = table_beside(__file__)
 _KINDS = {kind: Unit(**fields) for kind, fields in _TABLE["kinds"].items()}
 SHARE, RATIO = _KINDS["share"], _KINDS["ratio"]
 OF_RUNS = {name: Unit(**fields) for name, fields in _TABLE["of_runs"].items()}
-"""numbers in result.json other than metrics"""
+"""numbers of runs other than metrics: of result.json, and `STEP_TIME` of status.json"""
 STEP_TIME = "step_seconds"
 """the one cost that hypotheses may be about, as runs of a seed follow each other on one machine"""
 _NAMED = {unit.name: unit for unit in (*_KINDS.values(), *OF_RUNS.values())}
