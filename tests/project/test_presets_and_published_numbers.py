@@ -177,7 +177,7 @@ def test_a_preset_opens_with_its_claim(name: str) -> None:
 
 
 def test_a_pilot_has_seeds_and_folders_of_its_own_and_no_hypotheses() -> None:
-    for file in (EXPERIMENTS / PILOTS).glob("*.yaml"):
+    for file in (EXPERIMENTS / PILOTS).glob("[!_]*.yaml"):
         name, preset = f"{PILOTS}{file.stem}", text_of(f"{PILOTS}{file.stem}")
         assert f"/experiment/claims/{file.stem}" in yaml.safe_load(file.read_text())["defaults"], name
         assert preset["paths"]["runs"] == f"experiments/runs/pilots/{file.stem}", name

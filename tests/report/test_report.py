@@ -476,10 +476,11 @@ def test_mistakes_get_one_helpful_answer(words: list[str], code: int, said: str,
 
 
 def test_unknown_columns_and_rows_are_named(made: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (made("linear", 0) / "metrics.csv").write_text("step,name,value\n1,train/loss,0.5\n")
+    (made("linear", 0) / "metrics.csv").write_text("step,name,value\n1,test_curve/accuracy,0.5\n")
     runs = f"runs={tmp_path / 'runs'}"
     for word, text in {
         "columns=test/oood/sequence_accuracy": f"nearest: {OOD}",
+        "columns=test_curve/accuracy": "columns=test_curve/accuracy: recorded while training, no result of a run",
         "against=vanila": "no such row",
         "rows=modell": "nearest: model",
         "figure=bars": "nearest: figures",
