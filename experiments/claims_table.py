@@ -38,13 +38,14 @@ CANNOT, EXPLORATORY, OPEN = "cannot", "exploratory", "open"
 NOISE = 4 / 3
 """ratio of two measured numbers that repeats of a benchmark can differ by (experiments/measured/table7_cpu)"""
 INTRODUCTION = """\
-Numbers are differences with intervals that are corrected within a preset, not over presets; [findings](findings.md)
-explains them, and presets say which small networks they are about. A verdict is one on the hypothesis in its words,
-which may claim the opposite of the paper: that two rows are equal where the paper says that one of them fails.
-*Shown before*: a pilot or an earlier claim had shown the outcome when it was declared, so that it is no prediction.
-*Written*: its gate, a short pilot, was not run yet. *Exploratory*: there are numbers, and no hypothesis. *Cannot*: why
-there can be no verdict, here or at the published size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8)
-have no interval: they take ratios within a third of 1 as equal, as repeats differ by that."""
+Numbers are differences, in percentage points where no unit stands, with intervals that are corrected within a preset,
+not over presets; [findings](findings.md) explains them, and presets say which small networks they are about. A
+verdict is one on the hypothesis in its words, which may claim the opposite of the paper: that two rows are equal
+where the paper says that one of them fails. *Shown before*: a pilot or an earlier claim had shown the outcome when it
+was declared, so that it is no prediction. *Asked*: hypotheses whose runs are not all done. *Written*: their gate, a
+short pilot, was not run yet. *Exploratory*: there are numbers, and no hypothesis. *Cannot*: why there can be no
+verdict, here or at the published size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8) have no interval:
+they take ratios within a third of 1 as equal, as repeats differ by that."""
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,13 @@ def progress(preset: str) -> str | None:
 def state_of(preset: str, position: int) -> Hypothesis:
     """The state of a hypothesis."""
     is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
-    mark, missing, report = " (shown before)" if is_shown else "", progress(preset), report_of(preset)
+    missing, report, link = progress(preset), report_of(preset), f"([{preset}](../{PRESETS}/{preset}.yaml))"
     if missing is not None or report is None:
-        return Hypothesis(f"`{preset}`, {position + 1}{mark}: {missing}", None, is_shown, preset in read_queue())
+        return Hypothesis(f"{missing} {link}", None, is_shown, preset in read_queue())
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split())
-    text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} (`{preset}`)"
+    mark = " (shown before)" if is_shown else ""
+    text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} {link}"
     return Hypothesis(text, line.answer.verdict, is_shown, is_declared=True)
 
 
@@ -192,11 +194,11 @@ def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
 
 def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> list[str]:
     """The line of a claim in the table."""
-    presets = dict.fromkeys(preset for preset, _ in references(entry))
-    links = [f"[{preset}](../{PRESETS}/{preset}.yaml)" for preset in presets]
-    states = [each.text for each in hypotheses]
+    states = [each.text for each in hypotheses if each.verdict]
+    waiting = Counter(each.text for each in hypotheses if not each.verdict)
+    states += [f"{count} asked: {text}" for text, count in waiting.items()]
     states += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
-    return [number, f"{entry['claim']} ({entry['where']})", ", ".join(links), "<br>".join(states) or OPEN]
+    return [number, f"{entry['claim']} ({entry['where']})", "<br>".join(states) or OPEN]
 
 
 def summary(states: Sequence[str], hypotheses: Sequence[Hypothesis]) -> str:
@@ -229,7 +231,7 @@ def page() -> str:
             all_hypotheses |= found
             states.append(category(entry, list(found.values())))
             lines.append(row(number, entry, list(found.values())))
-        parts.append(f"## {paper}\n\n{table(['number', 'claim', 'answered by', 'state'], lines)}")
+        parts.append(f"## {paper}\n\n{table(['number', 'claim', 'state'], lines)}")
     written = f"<!-- written by `python experiments/{Path(__file__).name}` from experiments/{SOURCE.name} -->"
     head = f"{written}\n# Claims of the papers\n\n{summary(states, list(all_hypotheses.values()))}"
     return "\n\n".join([head, INTRODUCTION, *parts]) + "\n"
