@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from background.archives import restore
+from background.archives import PILOT, restore
 from background.places import HERE, MEASURED, PRESETS, REPORTS, ROOT, CampaignError
 from background.queue import preset_at, read_queue
 from findings import has_outcome, made_report, table
 
 sys.path.append(str(ROOT))
 from attnlab.config.message_text import counted, listed
+from attnlab.learn.metric_units import SHARE
 from attnlab.report.figures.forest import lines_of, numbers_of
 from attnlab.report.report_record import ReportFile, read_report
 from attnlab.report.runs.select_runs import select_jobs
@@ -32,20 +33,20 @@ from benchmarks.harness.speed_by_length_figure import SPEED, tables
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
-VERDICT, DECLARED, WRITTEN = "with a verdict", "declared", "written"
+DECIDED, UNDECIDED_ALL, DECLARED, WRITTEN = "decided", "undecided", "declared", "written"
 CANNOT, EXPLORATORY, OPEN = "cannot", "exploratory", "open"
 """states of a claim; the first one that fits is its state"""
 NOISE = 4 / 3
 """ratio of two measured numbers that repeats of a benchmark can differ by (experiments/measured/table7_cpu)"""
 INTRODUCTION = """\
-Numbers are differences, in percentage points where no unit stands, with intervals that are corrected within a preset,
-not over presets; [findings](findings.md) explains them, and presets say which small networks they are about. A
-verdict is one on the hypothesis in its words, which may claim the opposite of the paper: that two rows are equal
-where the paper says that one of them fails. *Shown before*: a pilot or an earlier claim had shown the outcome when it
-was declared, so that it is no prediction. *Asked*: hypotheses whose runs are not all done. *Written*: their gate, a
-short pilot, was not run yet. *Exploratory*: there are numbers, and no hypothesis. *Cannot*: why there can be no
-verdict, here or at the published size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8) have no interval:
-they take ratios within a third of 1 as equal, as repeats differ by that."""
+*Decided*: a hypothesis on the claim is supported or refuted, in small networks, as the linked presets say;
+[findings](findings.md) explains the numbers. They are differences with intervals that are corrected within a preset,
+not over presets. *Against the paper*: the hypothesis claims the opposite, for example that two rows are equal where
+the paper says that one of them fails. *Shown before*: a pilot or an earlier claim had shown the outcome when it was
+declared, so that it is no prediction. *Asked*: not all runs are done. *Exploratory*: there are numbers, and no
+hypothesis. *Cannot*: why there can be no verdict, here or at the published size. *Open*: nothing answers it yet.
+Verdicts on benchmarks (B8) have no interval: they take ratios within a third of 1 as equal, as repeats differ by
+that."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,10 @@ def source() -> dict[str, dict[str, dict[str, Any]]]:
     return papers
 
 
-def references(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def references(entry: Mapping[str, Any], key: str = "hypotheses") -> Iterator[tuple[str, int]]:
     """The presets of an entry, each with a position in its hypotheses."""
     for answer in entry.get("answered_by", ()):
-        for position in answer["hypotheses"]:
+        for position in answer.get(key, ()):
             yield answer["preset"], position
 
 
@@ -135,22 +136,25 @@ def progress(preset: str) -> str | None:
     """What is missing for verdicts of a preset; None where every run has an outcome."""
     report = report_of(preset)
     if report is None:
-        return "declared, not begun" if preset in read_queue() else "written, its gate was not run yet"
+        if preset in read_queue():
+            return "declared, not begun"
+        return "pilot done" if (MEASURED / preset / PILOT).exists() else "written, pilot not run yet"
     if has_outcome(report):
         return None
     runs = select_jobs(f"claims/{preset}", []).runs
     return f"runs {sum(run.state == 'finished' or run.diverged for run in runs)} of {len(runs)}"
 
 
-def state_of(preset: str, position: int) -> Hypothesis:
-    """The state of a hypothesis."""
+def state_of(preset: str, position: int, is_opposite: bool) -> Hypothesis:
+    """The state of a hypothesis, which may claim the opposite of the paper."""
     is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
     missing, report, link = progress(preset), report_of(preset), f"([{preset}](../{PRESETS}/{preset}.yaml))"
     if missing is not None or report is None:
         return Hypothesis(f"{missing} {link}", None, is_shown, preset in read_queue())
     line = lines_of(report)[position]
-    numbers = " ".join(numbers_of(line).split())
-    mark = " (shown before)" if is_shown else ""
+    numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
+    marks = [words for words, does_hold in (("shown before", is_shown), ("against the paper", is_opposite)) if does_hold]
+    mark = f" ({', '.join(marks)})" if marks else ""
     text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} {link}"
     return Hypothesis(text, line.answer.verdict, is_shown, is_declared=True)
 
@@ -183,7 +187,8 @@ def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
 def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
     """The state of a claim."""
     fits = {
-        VERDICT: any(each.verdict for each in hypotheses),
+        DECIDED: any(each.verdict in (SUPPORTED, REFUTED) for each in hypotheses),
+        UNDECIDED_ALL: any(each.verdict for each in hypotheses),
         DECLARED: any(each.is_declared for each in hypotheses),
         WRITTEN: bool(hypotheses),
         CANNOT: "cannot" in entry,
@@ -194,8 +199,12 @@ def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
 
 def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> list[str]:
     """The line of a claim in the table."""
-    states = [each.text for each in hypotheses if each.verdict]
+    verdicts = Counter(each.verdict for each in hypotheses if each.verdict)
     waiting = Counter(each.text for each in hypotheses if not each.verdict)
+    counts = [f"{verdicts[name]} {name}" for name in VERDICTS if verdicts[name]]
+    counts += [f"{waiting.total()} asked"] if waiting else []
+    states = [f"**{listed(counts)}**"] if len(counts) > 1 else []
+    states += [each.text for each in hypotheses if each.verdict]
     states += [f"{count} asked: {text}" for text, count in waiting.items()]
     states += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
     return [number, f"{entry['claim']} ({entry['where']})", "<br>".join(states) or OPEN]
@@ -204,7 +213,7 @@ def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis])
 def summary(states: Sequence[str], hypotheses: Sequence[Hypothesis]) -> str:
     """Counts of claims by state, and of verdicts."""
     counts = Counter(states)
-    claims = listed([f"{counts[state]} {state}" for state in (VERDICT, DECLARED, WRITTEN, EXPLORATORY, CANNOT, OPEN)])
+    claims = listed([f"{counts[state]} {state}" for state in (DECIDED, UNDECIDED_ALL, DECLARED, WRITTEN, EXPLORATORY, CANNOT, OPEN)])
     decided = [each for each in hypotheses if each.verdict]
     verdicts = Counter(each.verdict for each in decided)
     parts = listed([f"{verdicts[name]} {name}" for name in VERDICTS])
@@ -226,7 +235,8 @@ def page() -> str:
     for paper, claims in source().items():
         lines = []
         for number, entry in claims.items():
-            found: dict[Any, Hypothesis] = {each: state_of(*each) for each in references(entry)}
+            opposite = set(references(entry, "opposite"))
+            found: dict[Any, Hypothesis] = {each: state_of(*each, each in opposite) for each in references(entry)}
             found |= {(number, at): state for at, state in enumerate(measured_states(entry))}
             all_hypotheses |= found
             states.append(category(entry, list(found.values())))

@@ -153,7 +153,8 @@ def archived_hours(claim: Path) -> tuple[float, int]:
 
 def test_headers_of_claims_say_what_their_runs_took_where_the_guess_was_wrong() -> None:
     wrong = {}
-    for folder in sorted(path for path in (ROOT / "experiments/measured/claims").iterdir() if path.is_dir()):
+    # a withdrawn claim has the archive of its pilot alone
+    for folder in sorted({archive.parent for archive in (ROOT / "experiments/measured/claims").glob("*/seed*")}):
         text, (measured, runs) = headings(f"claims/{folder.name}")["Cost"], archived_hours(folder)
         if runs < int(text.split()[0]):
             continue
