@@ -33,9 +33,10 @@ from benchmarks.harness.speed_by_length_figure import SPEED, tables
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
-DECIDED, UNDECIDED_ALL, DECLARED, WRITTEN = "decided", "undecided", "declared", "written"
+DECIDED, DECLARED, WRITTEN = "decided", "declared", "written"
 CANNOT, EXPLORATORY, OPEN = "cannot", "exploratory", "open"
-"""states of a claim; the first one that fits is its state"""
+STATES = DECIDED, UNDECIDED, DECLARED, WRITTEN, CANNOT, EXPLORATORY, OPEN
+"""of a claim; the first one that fits is its state"""
 NOISE = 4 / 3
 """ratio of two measured numbers that repeats of a benchmark can differ by (experiments/measured/table7_cpu)"""
 INTRODUCTION = """\
@@ -43,10 +44,10 @@ INTRODUCTION = """\
 [findings](findings.md) explains the numbers. They are differences with intervals that are corrected within a preset,
 not over presets. *Against the paper*: the hypothesis claims the opposite, for example that two rows are equal where
 the paper says that one of them fails. *Shown before*: a pilot or an earlier claim had shown the outcome when it was
-declared, so that it is no prediction. *Asked*: not all runs are done. *Exploratory*: there are numbers, and no
-hypothesis. *Cannot*: why there can be no verdict, here or at the published size. *Open*: nothing answers it yet.
-Verdicts on benchmarks (B8) have no interval: they take ratios within a third of 1 as equal, as repeats differ by
-that."""
+declared, so that it is no prediction. *Asked*: not all runs are done. *Written*: not in the queue yet.
+*Exploratory*: there are numbers, and no hypothesis. *Cannot*: why there can be no verdict, here or at the published
+size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8) have no interval: they take ratios within a third of
+1 as equal, as repeats differ by that."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def source() -> dict[str, dict[str, dict[str, Any]]]:
             count = len(declared_hypotheses(preset))
             if not 0 <= position < count:
                 raise CampaignError(f"{SOURCE.name}, {number}: {preset} has no hypothesis {position}, it has {count}")
+        if unasked := set(references(entry, "opposite")).difference(references(entry)):
+            raise CampaignError(f"{SOURCE.name}, {number}: opposite, but no hypothesis of the entry: {sorted(unasked)}")
     return papers
 
 
@@ -153,7 +156,7 @@ def state_of(preset: str, position: int, is_opposite: bool) -> Hypothesis:
         return Hypothesis(f"{missing} {link}", None, is_shown, preset in read_queue())
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
-    marks = [words for words, does_hold in (("shown before", is_shown), ("against the paper", is_opposite)) if does_hold]
+    marks = ["shown before"] * is_shown + ["against the paper"] * is_opposite
     mark = f" ({', '.join(marks)})" if marks else ""
     text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} {link}"
     return Hypothesis(text, line.answer.verdict, is_shown, is_declared=True)
@@ -188,13 +191,13 @@ def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
     """The state of a claim."""
     fits = {
         DECIDED: any(each.verdict in (SUPPORTED, REFUTED) for each in hypotheses),
-        UNDECIDED_ALL: any(each.verdict for each in hypotheses),
+        UNDECIDED: any(each.verdict for each in hypotheses),
         DECLARED: any(each.is_declared for each in hypotheses),
         WRITTEN: bool(hypotheses),
         CANNOT: "cannot" in entry,
         EXPLORATORY: "exploratory" in entry,
     }
-    return next((name for name, does_fit in fits.items() if does_fit), OPEN)
+    return next((name for name in STATES if fits.get(name)), OPEN)
 
 
 def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> list[str]:
@@ -213,7 +216,7 @@ def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis])
 def summary(states: Sequence[str], hypotheses: Sequence[Hypothesis]) -> str:
     """Counts of claims by state, and of verdicts."""
     counts = Counter(states)
-    claims = listed([f"{counts[state]} {state}" for state in (DECIDED, UNDECIDED_ALL, DECLARED, WRITTEN, EXPLORATORY, CANNOT, OPEN)])
+    claims = listed([f"{counts[state]} {state}" for state in STATES])
     decided = [each for each in hypotheses if each.verdict]
     verdicts = Counter(each.verdict for each in decided)
     parts = listed([f"{verdicts[name]} {name}" for name in VERDICTS])

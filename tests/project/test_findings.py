@@ -48,6 +48,7 @@ def test_every_answer_to_a_claim_of_the_papers_exists(claims_table: ModuleType) 
     [
         ({"answered_by": [{"preset": "scan_turn_right", "hypotheses": [0]}]}, "scan_turn_right"),
         ({"answered_by": [{"preset": "scan_turn_left", "hypotheses": [3]}]}, "A1: scan_turn_left has no hypothesis 3"),
+        ({"answered_by": [{"preset": "scan_turn_left", "hypotheses": [0], "opposite": [1]}]}, "scan_turn_left', 1"),
         ({"answred_by": []}, "A1: needs claim and where"),
     ],
 )
@@ -63,7 +64,7 @@ def test_an_answer_that_does_not_exist_is_named(
 
 def test_claims_are_counted_by_their_states(claims_table: ModuleType) -> None:
     text = claims_table.summary(["open", "declared", "open"], [])
-    assert text.startswith("3 claims: ") and " 1 declared," in text and " 2 open." in text
+    assert text.startswith("3 claims: 0 decided, 0 undecided, 1 declared, 0 written, 0 cannot, 0 exploratory, 2 open.")
     waiting = claims_table.Hypothesis("`a`: runs 3 of 9", None, shown_before=False, is_declared=True)
     assert claims_table.category({"cannot": "no time"}, [waiting]) == "declared"
     assert claims_table.category({"cannot": "no time"}, []) == "cannot" and claims_table.category({}, []) == "open"
