@@ -27,40 +27,65 @@ from attnlab.learn.metric_units import SHARE
 from attnlab.report.figures.forest import lines_of, numbers_of
 from attnlab.report.report_record import ReportFile, read_report
 from attnlab.report.runs.select_runs import select_jobs
-from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED, VERDICTS
+from attnlab.report.statistics.differences import REFUTED, SUPPORTED, UNDECIDED
 from attnlab.run_script import exit_code_of
-from benchmarks.harness.speed_by_length_figure import SPEED, tables
+from benchmarks.harness.speed_by_length_figure import MEMORY, SPEED, tables
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
-DECIDED, DECLARED, WRITTEN = "decided", "declared", "written"
-CANNOT, EXPLORATORY, OPEN = "cannot", "exploratory", "open"
-STATES = DECIDED, UNDECIDED, DECLARED, WRITTEN, CANNOT, EXPLORATORY, OPEN
-"""of a claim; the first one that fits is its state"""
+HOLDS, IN_PART, MIXED, AGAINST = "holds", "holds in part", "mixed", "contradicted"
+ASKED, WRITTEN, CANNOT, EXPLORATORY, OPEN = "asked", "written", "cannot", "exploratory", "open"
+STATES = HOLDS, IN_PART, MIXED, AGAINST, UNDECIDED, ASKED, WRITTEN, CANNOT, EXPLORATORY, OPEN
+"""answers to a claim"""
+FOR_PAPER, AGAINST_PAPER = "for", "against"
+SIDES = FOR_PAPER, AGAINST_PAPER, UNDECIDED
+"""of a verdict"""
 NOISE = 4 / 3
 """ratio of two measured numbers that repeats of a benchmark can differ by (experiments/measured/table7_cpu)"""
 INTRODUCTION = """\
-*Decided*: a hypothesis on the claim is supported or refuted, in small networks, as the linked presets say;
-[findings](findings.md) explains the numbers. They are differences with intervals that are corrected within a preset,
-not over presets. *Against the paper*: the hypothesis claims the opposite, for example that two rows are equal where
-the paper says that one of them fails. *Shown before*: a pilot or an earlier claim had shown the outcome when it was
-declared, so that it is no prediction. *Asked*: not all runs are done. *Written*: not in the queue yet.
-*Exploratory*: there are numbers, and no hypothesis. *Cannot*: why there can be no verdict, here or at the published
-size. *Open*: nothing answers it yet. Verdicts on benchmarks (B8) have no interval: they take ratios within a third of
-1 as equal, as repeats differ by that."""
+All answers are of small networks; the settings stand in the linked presets, and [findings](findings.md) explains the
+numbers.
+
+| answer | verdicts of the hypotheses on the claim |
+| --- | --- |
+| holds | all for the paper |
+| holds in part | some for the paper, none against it; others undecided or to come |
+| mixed | some for the paper, some against it |
+| contradicted | some against the paper, none for it |
+| undecided | none for or against it: an interval lies across the claimed range |
+| asked | declared before its runs; they are not all done |
+| written | a preset, which is not in the queue yet |
+| cannot | none here, or none at the published size, for the reason given below |
+| exploratory | numbers without a hypothesis |
+| open | nothing yet |
+
+A verdict is *against* the paper if a hypothesis of the paper is refuted, or one that claims the opposite is supported,
+for example that two rows are equal where the paper says that one fails. Intervals are corrected within a preset, not
+over presets. *Shown before*: a pilot or an earlier claim had shown the outcome when the hypothesis was declared, so
+that it is no prediction."""
+BENCHMARKS = """\
+Verdicts on benchmarks (B8) have no interval, and are not counted above: they take ratios within a third of 1 as equal,
+as repeats differ by that."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
     """A hypothesis of a preset that answers a claim, and its state.
 
-    verdict: None = runs are left.
+    side: for or against the paper, or undecided; None = runs are left.
     """
 
     text: str
-    verdict: str | None
+    side: str | None
     shown_before: bool
     is_declared: bool
+
+
+def side_of(verdict: str, is_opposite: bool) -> str:
+    """Whether a verdict is for the paper or against it; a hypothesis may claim the opposite of the paper."""
+    if verdict == UNDECIDED:
+        return UNDECIDED
+    return FOR_PAPER if (verdict == SUPPORTED) != is_opposite else AGAINST_PAPER
 
 
 def source() -> dict[str, dict[str, dict[str, Any]]]:
@@ -141,6 +166,8 @@ def progress(preset: str) -> str | None:
     if report is None:
         if preset in read_queue():
             return "declared, not begun"
+        if not (ROOT / PRESETS / f"pilots/{preset}.yaml").exists():
+            return "written"
         return "pilot done" if (MEASURED / preset / PILOT).exists() else "written, pilot not run yet"
     if has_outcome(report):
         return None
@@ -155,18 +182,16 @@ def state_of(preset: str, position: int, is_opposite: bool) -> Hypothesis:
     if missing is not None or report is None:
         return Hypothesis(f"{missing} {link}", None, is_shown, preset in read_queue())
     line = lines_of(report)[position]
+    side = side_of(line.answer.verdict, is_opposite)
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
-    marks = ["shown before"] * is_shown + ["against the paper"] * is_opposite
-    mark = f" ({', '.join(marks)})" if marks else ""
-    text = f"**{line.answer.verdict}**{mark}: {line.answer.words}; {numbers} {link}"
-    return Hypothesis(text, line.answer.verdict, is_shown, is_declared=True)
+    return Hypothesis(f"{line.answer.words}: {line.answer.verdict}; {numbers} {link}", side, is_shown, is_declared=True)
 
 
 def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
-    """The comparisons of an entry that tables of `benchmarks.table7` answer, by steps a second.
+    """The comparisons of an entry that tables of `benchmarks.table7` answer, by steps a second or by memory.
 
-    `{file, mode, length, row, than}`: a row is faster than another. Supported or refuted where their ratio is beyond
-    `NOISE` or its inverse. All numbers were known when it was asked.
+    `{file, of: speed|memory, mode, length, row, than}`: a row is faster than another, or needs less memory. Supported
+    or refuted where their ratio is beyond `NOISE` or its inverse. All numbers were known when it was asked.
 
     Raises:
         CampaignError: no such file, table, row or length.
@@ -174,58 +199,79 @@ def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
     states = []
     for asked in entry.get("measured", ()):
         file, mode, n, row, than = (asked[key] for key in ("file", "mode", "length", "row", "than"))
+        is_speed = asked["of"] == "speed"
+        title, is_better = (SPEED, "is faster") if is_speed else (MEMORY, "needs less memory")
         try:
             batch, measured = tables((ROOT / file).read_text(encoding="utf-8"))
-            lines = measured[mode, SPEED]
-            ratio = lines[row][n] / lines[than][n]
+            lines = measured[mode, title]
+            ratio = lines[row][n] / lines[than][n] if is_speed else lines[than][n] / lines[row][n]
         except (OSError, LookupError, ValueError) as error:
-            raise CampaignError(f"{SOURCE.name}: {file} has no speed of {row} and {than} at {mode}, {n}") from error
+            raise CampaignError(f"{SOURCE.name}: {file}: no {asked['of']} of {row}, {than} at {mode}, {n}") from error
         verdict = SUPPORTED if ratio > NOISE else REFUTED if ratio < 1 / NOISE else UNDECIDED
-        claim = f"{row} is faster than {than} in {mode}, batch {batch}, {n:,} tokens"
-        text = f"**{verdict}** (shown before): {claim}; {ratio:.2f} times ([measured](../{file}))"
-        states.append(Hypothesis(text, verdict, shown_before=True, is_declared=True))
+        claim = f"{row} {is_better} than {than} in {mode}, batch {batch}, {n:,} tokens"
+        text = f"{claim}: {verdict}; {ratio:.2f} times ([measured](../{file}))"
+        states.append(Hypothesis(text, side_of(verdict, is_opposite=False), shown_before=True, is_declared=True))
     return states
 
 
 def category(entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
-    """The state of a claim."""
+    """The answer to a claim."""
+    sides = Counter(each.side for each in hypotheses)
+    if sides[FOR_PAPER]:
+        return MIXED if sides[AGAINST_PAPER] else HOLDS if sides.total() == sides[FOR_PAPER] else IN_PART
     fits = {
-        DECIDED: any(each.verdict in (SUPPORTED, REFUTED) for each in hypotheses),
-        UNDECIDED: any(each.verdict for each in hypotheses),
-        DECLARED: any(each.is_declared for each in hypotheses),
-        WRITTEN: bool(hypotheses),
-        CANNOT: "cannot" in entry,
-        EXPLORATORY: "exploratory" in entry,
+        AGAINST: sides[AGAINST_PAPER],
+        UNDECIDED: sides[UNDECIDED],
+        ASKED: any(each.is_declared for each in hypotheses),
+        WRITTEN: hypotheses,
+        CANNOT: CANNOT in entry,
+        EXPLORATORY: EXPLORATORY in entry,
     }
     return next((name for name in STATES if fits.get(name)), OPEN)
 
 
 def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> list[str]:
-    """The line of a claim in the table."""
-    verdicts = Counter(each.verdict for each in hypotheses if each.verdict)
-    waiting = Counter(each.text for each in hypotheses if not each.verdict)
-    counts = [f"{verdicts[name]} {name}" for name in VERDICTS if verdicts[name]]
-    counts += [f"{waiting.total()} asked"] if waiting else []
-    states = [f"**{listed(counts)}**"] if len(counts) > 1 else []
-    states += [each.text for each in hypotheses if each.verdict]
-    states += [f"{count} asked: {text}" for text, count in waiting.items()]
-    states += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
-    return [number, f"{entry['claim']} ({entry['where']})", "<br>".join(states) or OPEN]
+    """The line of a claim in the table, with a link to its details."""
+    sides = Counter(each.side for each in hypotheses)
+    counts = [f"{sides[name]} {name}" for name in SIDES if sides[name]]
+    counts += [f"{sides[None]} to come"] if sides[None] else []
+    claim = f"{entry['claim']} ({entry['where']})"
+    return [
+        f"[{number}](#{number.lower()})",
+        claim,
+        f"**{category(entry, hypotheses)}**",
+        listed(counts) if counts else "",
+    ]
+
+
+def details(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
+    """The hypotheses of a claim one by one, those with a verdict first, and what else is known of it."""
+    waiting = Counter(each.text for each in hypotheses if each.side is None)
+    lines = []
+    for each in hypotheses:
+        if each.side is not None:
+            side = UNDECIDED if each.side == UNDECIDED else f"{each.side} the paper"
+            lines.append(f"**{side}**{' (shown before)' if each.shown_before else ''}: {each.text}")
+    lines += [f"{count} to come: {text}" for text, count in waiting.items()]
+    lines += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
+    items = "\n".join(f"* {line}" for line in lines or [OPEN])
+    return f"### {number}\n\n{entry['claim']}.\n\n{items}"
 
 
 def summary(states: Sequence[str], hypotheses: Sequence[Hypothesis]) -> str:
-    """Counts of claims by state, and of verdicts."""
+    """Counts of claims by answer, and of verdicts."""
     counts = Counter(states)
     claims = listed([f"{counts[state]} {state}" for state in STATES])
-    decided = [each for each in hypotheses if each.verdict]
-    verdicts = Counter(each.verdict for each in decided)
-    parts = listed([f"{verdicts[name]} {name}" for name in VERDICTS])
-    new = Counter(each.verdict for each in decided if not each.shown_before)
-    predictions = listed([f"{new[name]} {name}" for name in VERDICTS])
-    verdict_text = (
-        f"{counted(len(decided), 'verdict')}: {parts}. Their outcome had not been shown before: {predictions}."
-    )
-    return f"{counted(len(states), 'claim')}: {claims}. {verdict_text}"
+    decided = [each for each in hypotheses if each.side]
+    verdicts = f"{counted(len(decided), 'verdict')}: {sides_of(decided)}."
+    new = [each for each in decided if not each.shown_before]
+    return f"{counted(len(states), 'claim')}: {claims}.\n\n{verdicts} Not shown before: {sides_of(new)}."
+
+
+def sides_of(hypotheses: Sequence[Hypothesis]) -> str:
+    """How many verdicts are for the paper, against it, and undecided."""
+    sides = Counter(each.side for each in hypotheses)
+    return f"{sides[FOR_PAPER]} for the paper, {sides[AGAINST_PAPER]} against it, {sides[UNDECIDED]} undecided"
 
 
 def page() -> str:
@@ -234,20 +280,22 @@ def page() -> str:
     Raises:
         CampaignError: as `source`, or a report cannot be made.
     """
-    parts, states, all_hypotheses = [], [], {}
+    tables_of_papers, below, states, asked = [], [], [], {}
     for paper, claims in source().items():
         lines = []
         for number, entry in claims.items():
             opposite = set(references(entry, "opposite"))
-            found: dict[Any, Hypothesis] = {each: state_of(*each, each in opposite) for each in references(entry)}
-            found |= {(number, at): state for at, state in enumerate(measured_states(entry))}
-            all_hypotheses |= found
-            states.append(category(entry, list(found.values())))
-            lines.append(row(number, entry, list(found.values())))
-        parts.append(f"## {paper}\n\n{table(['number', 'claim', 'state'], lines)}")
+            found = {each: state_of(*each, each in opposite) for each in references(entry)}
+            asked |= found
+            hypotheses = [*found.values(), *measured_states(entry)]
+            states.append(category(entry, hypotheses))
+            lines.append(row(number, entry, hypotheses))
+            below.append(details(number, entry, hypotheses))
+        tables_of_papers.append(f"## {paper}\n\n{table(['', 'claim', 'answer', 'hypotheses'], lines)}")
     written = f"<!-- written by `python experiments/{Path(__file__).name}` from experiments/{SOURCE.name} -->"
-    head = f"{written}\n# Claims of the papers\n\n{summary(states, list(all_hypotheses.values()))}"
-    return "\n\n".join([head, INTRODUCTION, *parts]) + "\n"
+    head = f"{written}\n# Claims of the papers\n\n{summary(states, list(asked.values()))}"
+    explained = [f"## Answers and verdicts\n\n{INTRODUCTION}", f"## Claim by claim\n\n{BENCHMARKS}"]
+    return "\n\n".join([head, *tables_of_papers, *explained, *below]) + "\n"
 
 
 def main(argv: Sequence[str]) -> int:

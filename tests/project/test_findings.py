@@ -62,9 +62,53 @@ def test_an_answer_that_does_not_exist_is_named(
         claims_table.source()
 
 
-def test_claims_are_counted_by_their_states(claims_table: ModuleType) -> None:
-    text = claims_table.summary(["open", "declared", "open"], [])
-    assert text.startswith("3 claims: 0 decided, 0 undecided, 1 declared, 0 written, 0 cannot, 0 exploratory, 2 open.")
-    waiting = claims_table.Hypothesis("`a`: runs 3 of 9", None, shown_before=False, is_declared=True)
-    assert claims_table.category({"cannot": "no time"}, [waiting]) == "declared"
-    assert claims_table.category({"cannot": "no time"}, []) == "cannot" and claims_table.category({}, []) == "open"
+def _hypothesis(
+    claims_table: ModuleType, side: str | None, shown_before: bool = False, declared: bool = True
+) -> object:
+    return claims_table.Hypothesis("`a`", side, shown_before=shown_before, is_declared=declared)
+
+
+@pytest.mark.parametrize(
+    ("sides", "answer"),
+    [
+        (["for", "for"], "holds"),
+        (["for", "undecided"], "holds in part"),
+        (["for", None], "holds in part"),
+        (["for", "against", None], "mixed"),
+        (["against", "undecided"], "contradicted"),
+        (["undecided", None], "undecided"),
+        ([None], "asked"),
+        ([], "open"),
+    ],
+)
+def test_the_answer_to_a_claim_follows_from_its_verdicts(
+    sides: list[str | None], answer: str, claims_table: ModuleType
+) -> None:
+    hypotheses = [_hypothesis(claims_table, side) for side in sides]
+    assert claims_table.category({}, hypotheses) == answer
+    written = _hypothesis(claims_table, None, declared=False)
+    assert claims_table.category({"cannot": "no time"}, [written]) == "written"
+    assert claims_table.category({"cannot": "no time"}, []) == "cannot"
+
+
+def test_claims_and_verdicts_are_counted(claims_table: ModuleType) -> None:
+    hypotheses = [_hypothesis(claims_table, *each) for each in [("for", True), ("for",), ("against", True), (None,)]]
+    text = claims_table.summary(["open", "asked", "open"], hypotheses)
+    assert text.startswith("3 claims: 0 holds, 0 holds in part, 0 mixed, 0 contradicted, 0 undecided, 1 asked, ")
+    assert (
+        "3 verdicts: 2 for the paper, 1 against it, 0 undecided. Not shown before: 1 for the paper, 0 against" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "opposite", "side"),
+    [
+        ("supported", False, "for"),
+        ("supported", True, "against"),
+        ("refuted", False, "against"),
+        ("refuted", True, "for"),
+        ("undecided", True, "undecided"),
+    ],
+)
+def test_a_refuted_opposite_is_for_the_paper(verdict: str, opposite: bool, side: str, claims_table: ModuleType) -> None:
+    assert claims_table.side_of(verdict, is_opposite=opposite) == side
