@@ -164,7 +164,7 @@ def progress(preset: str) -> str | None:
     """What is missing for verdicts of a preset; None where every run has an outcome."""
     report = report_of(preset)
     if report is None:
-        if preset in read_queue():
+        if claim_of_runs(preset) in read_queue():
             return "declared, not begun"
         if not (ROOT / PRESETS / f"pilots/{preset}.yaml").exists():
             return "written"
@@ -180,7 +180,7 @@ def state_of(preset: str, position: int, is_opposite: bool) -> Hypothesis:
     is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
     missing, report, link = progress(preset), report_of(preset), f"([{preset}](../{PRESETS}/{preset}.yaml))"
     if missing is not None or report is None:
-        return Hypothesis(f"{missing} {link}", None, is_shown, preset in read_queue())
+        return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue())
     line = lines_of(report)[position]
     side = side_of(line.answer.verdict, is_opposite)
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
