@@ -72,20 +72,22 @@ as repeats differ by that."""
 class Hypothesis:
     """A hypothesis of a preset that answers a claim, and its state.
 
-    side: for or against the paper, or undecided; None = runs are left.
+    verdict:     None = runs are left.
+    is_opposite: it claims the opposite of the paper.
     """
 
     text: str
-    side: str | None
+    verdict: str | None
     shown_before: bool
-    is_declared: bool
+    is_declared: bool = True
+    is_opposite: bool = False
 
-
-def side_of(verdict: str, is_opposite: bool) -> str:
-    """Whether a verdict is for the paper or against it; a hypothesis may claim the opposite of the paper."""
-    if verdict == UNDECIDED:
-        return UNDECIDED
-    return FOR_PAPER if (verdict == SUPPORTED) != is_opposite else AGAINST_PAPER
+    @property
+    def side(self) -> str | None:
+        """Whether the verdict is for the paper or against it, or undecided; None without one."""
+        if self.verdict in (None, UNDECIDED):
+            return self.verdict
+        return FOR_PAPER if (self.verdict == SUPPORTED) != self.is_opposite else AGAINST_PAPER
 
 
 def source() -> dict[str, dict[str, dict[str, Any]]]:
@@ -182,9 +184,9 @@ def state_of(preset: str, position: int, is_opposite: bool) -> Hypothesis:
     if missing is not None or report is None:
         return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue())
     line = lines_of(report)[position]
-    side = side_of(line.answer.verdict, is_opposite)
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
-    return Hypothesis(f"{line.answer.words}: {line.answer.verdict}; {numbers} {link}", side, is_shown, is_declared=True)
+    text = f"{line.answer.words}; {numbers} {link}"
+    return Hypothesis(text, line.answer.verdict, is_shown, is_opposite=is_opposite)
 
 
 def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
@@ -209,8 +211,8 @@ def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
             raise CampaignError(f"{SOURCE.name}: {file}: no {asked['of']} of {row}, {than} at {mode}, {n}") from error
         verdict = SUPPORTED if ratio > NOISE else REFUTED if ratio < 1 / NOISE else UNDECIDED
         claim = f"{row} {is_better} than {than} in {mode}, batch {batch}, {n:,} tokens"
-        text = f"{claim}: {verdict}; {ratio:.2f} times ([measured](../{file}))"
-        states.append(Hypothesis(text, side_of(verdict, is_opposite=False), shown_before=True, is_declared=True))
+        text = f"{claim}; {ratio:.2f} times ([measured](../{file}))"
+        states.append(Hypothesis(text, verdict, shown_before=True))
     return states
 
 
@@ -236,12 +238,7 @@ def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis])
     counts = [f"{sides[name]} {name}" for name in SIDES if sides[name]]
     counts += [f"{sides[None]} to come"] if sides[None] else []
     claim = f"{entry['claim']} ({entry['where']})"
-    return [
-        f"[{number}](#{number.lower()})",
-        claim,
-        f"**{category(entry, hypotheses)}**",
-        listed(counts) if counts else "",
-    ]
+    return [f"[{number}](#{number.lower()})", claim, f"**{category(entry, hypotheses)}**", ", ".join(counts)]
 
 
 def details(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
@@ -249,9 +246,9 @@ def details(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothes
     waiting = Counter(each.text for each in hypotheses if each.side is None)
     lines = []
     for each in hypotheses:
-        if each.side is not None:
-            side = UNDECIDED if each.side == UNDECIDED else f"{each.side} the paper"
-            lines.append(f"**{side}**{' (shown before)' if each.shown_before else ''}: {each.text}")
+        if each.verdict:
+            side = "" if each.verdict == UNDECIDED else f", {each.side} the paper"
+            lines.append(f"**{each.verdict}**{side}{' (shown before)' if each.shown_before else ''}: {each.text}")
     lines += [f"{count} to come: {text}" for text, count in waiting.items()]
     lines += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
     items = "\n".join(f"* {line}" for line in lines or [OPEN])

@@ -65,7 +65,8 @@ def test_an_answer_that_does_not_exist_is_named(
 def _hypothesis(
     claims_table: ModuleType, side: str | None, shown_before: bool = False, declared: bool = True
 ) -> object:
-    return claims_table.Hypothesis("`a`", side, shown_before=shown_before, is_declared=declared)
+    verdict = {"for": "supported", "against": "refuted"}.get(side or "", side)
+    return claims_table.Hypothesis("`a`", verdict, shown_before, declared)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +112,4 @@ def test_claims_and_verdicts_are_counted(claims_table: ModuleType) -> None:
     ],
 )
 def test_a_refuted_opposite_is_for_the_paper(verdict: str, opposite: bool, side: str, claims_table: ModuleType) -> None:
-    assert claims_table.side_of(verdict, is_opposite=opposite) == side
+    assert claims_table.Hypothesis("`a`", verdict, shown_before=False, is_opposite=opposite).side == side
