@@ -33,6 +33,9 @@ from benchmarks.harness.speed_by_length_figure import MEMORY, SPEED, tables
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
+MARKS = {"opposite": "is_opposite", "other_readings": "is_other_reading"}
+"""lists of an entry's answers, and what they say of the hypotheses in them"""
+OTHER_READING = ", another reading of the paper, not counted"
 HOLDS, IN_PART, MIXED, AGAINST = "holds", "holds in part", "mixed", "contradicted"
 ASKED, WRITTEN, CANNOT, EXPLORATORY, OPEN = "asked", "written", "cannot", "exploratory", "open"
 STATES = HOLDS, IN_PART, MIXED, AGAINST, UNDECIDED, ASKED, WRITTEN, CANNOT, EXPLORATORY, OPEN
@@ -61,8 +64,8 @@ numbers.
 
 A verdict is *against* the paper if a hypothesis of the paper is refuted, or one that claims the opposite is supported,
 for example that two rows are equal where the paper says that one fails. Intervals are corrected within a preset, not
-over presets. *Shown before*: a pilot or an earlier claim had shown the outcome when the hypothesis was declared, so
-that it is no prediction."""
+over presets. *Shown before*: a pilot or an earlier claim had shown the outcome when the hypothesis was declared, or it
+was declared after the first of its runs, so that it is no prediction."""
 BENCHMARKS = """\
 Verdicts on benchmarks (B8) have no interval, and are not counted above: they take ratios within a third of 1 as equal,
 as repeats differ by that."""
@@ -74,6 +77,7 @@ class Hypothesis:
 
     verdict:     None = runs are left.
     is_opposite: it claims the opposite of the paper.
+    is_other_reading: of another reading of the paper than the one that counts.
     """
 
     text: str
@@ -81,6 +85,7 @@ class Hypothesis:
     shown_before: bool
     is_declared: bool = True
     is_opposite: bool = False
+    is_other_reading: bool = False
 
     @property
     def side(self) -> str | None:
@@ -106,8 +111,11 @@ def source() -> dict[str, dict[str, dict[str, Any]]]:
             count = len(declared_hypotheses(preset))
             if not 0 <= position < count:
                 raise CampaignError(f"{SOURCE.name}, {number}: {preset} has no hypothesis {position}, it has {count}")
-        if unasked := set(references(entry, "opposite")).difference(references(entry)):
-            raise CampaignError(f"{SOURCE.name}, {number}: opposite, but no hypothesis of the entry: {sorted(unasked)}")
+        for key in MARKS:
+            if unasked := set(references(entry, key)).difference(references(entry)):
+                raise CampaignError(
+                    f"{SOURCE.name}, {number}: {key}, but no hypothesis of the entry: {sorted(unasked)}"
+                )
     return papers
 
 
@@ -177,16 +185,20 @@ def progress(preset: str) -> str | None:
     return f"runs {sum(run.state == 'finished' or run.diverged for run in runs)} of {len(runs)}"
 
 
-def state_of(preset: str, position: int, is_opposite: bool) -> Hypothesis:
-    """The state of a hypothesis, which may claim the opposite of the paper."""
+def state_of(preset: str, position: int, marks: Mapping[str, bool]) -> Hypothesis:
+    """The state of a hypothesis.
+
+    Args:
+        marks: `is_opposite` and `is_other_reading` of it.
+    """
     is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
     missing, report, link = progress(preset), report_of(preset), f"([{preset}](../{PRESETS}/{preset}.yaml))"
     if missing is not None or report is None:
-        return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue())
+        return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue(), **marks)
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
     text = f"{line.answer.words}; {numbers} {link}"
-    return Hypothesis(text, line.answer.verdict, is_shown, is_opposite=is_opposite)
+    return Hypothesis(text, line.answer.verdict, is_shown or line.answer.is_late, **marks)
 
 
 def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
@@ -243,13 +255,14 @@ def row(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis])
 
 def details(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothesis]) -> str:
     """The hypotheses of a claim one by one, those with a verdict first, and what else is known of it."""
-    waiting = Counter(each.text for each in hypotheses if each.side is None)
+    waiting = Counter((each.text, each.is_other_reading) for each in hypotheses if each.side is None)
     lines = []
     for each in hypotheses:
         if each.verdict:
             side = "" if each.verdict == UNDECIDED else f", {each.side} the paper"
+            side = OTHER_READING if each.is_other_reading else side
             lines.append(f"**{each.verdict}**{side}{' (shown before)' if each.shown_before else ''}: {each.text}")
-    lines += [f"{count} to come: {text}" for text, count in waiting.items()]
+    lines += [f"{count} to come{OTHER_READING if other else ''}: {text}" for (text, other), count in waiting.items()]
     lines += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
     items = "\n".join(f"* {line}" for line in lines or [OPEN])
     return f"### {number}\n\n{entry['claim']}.\n\n{items}"
@@ -281,12 +294,16 @@ def page() -> str:
     for paper, claims in source().items():
         lines = []
         for number, entry in claims.items():
-            opposite = set(references(entry, "opposite"))
-            found = {each: state_of(*each, each in opposite) for each in references(entry)}
-            asked |= found
+            marked = {field: set(references(entry, key)) for key, field in MARKS.items()}
+            found = {
+                each: state_of(*each, {field: each in members for field, members in marked.items()})
+                for each in references(entry)
+            }
             hypotheses = [*found.values(), *measured_states(entry)]
-            states.append(category(entry, hypotheses))
-            lines.append(row(number, entry, hypotheses))
+            counting = [each for each in hypotheses if not each.is_other_reading]
+            asked |= {each: state for each, state in found.items() if not state.is_other_reading}
+            states.append(category(entry, counting))
+            lines.append(row(number, entry, counting))
             below.append(details(number, entry, hypotheses))
         tables_of_papers.append(f"## {paper}\n\n{table(['', 'claim', 'answer', 'hypotheses'], lines)}")
     written = f"<!-- written by `python experiments/{Path(__file__).name}` from experiments/{SOURCE.name} -->"

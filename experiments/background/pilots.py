@@ -7,8 +7,8 @@ from dataclasses import replace as changed
 
 from attnlab.report.runs.read_runs import run_folders
 from background.archives import PILOT, packed, unpack_into
-from background.places import MEASURED, PILOT_RUNS, PILOTS, PRESETS, ROOT, CampaignError, remove_parts, replace
-from background.queue import preset_at
+from background.places import MEASURED, PILOT_RUNS, PILOTS, ROOT, CampaignError, remove_parts, replace
+from background.queue import no_preset, preset_at
 from background.runs import Cell, cells_of, composed_cells
 from background.worktrees import environment, link_data, stop_with_parent, take_lowest_priority
 
@@ -27,7 +27,7 @@ def pilot(claim: str) -> int:
     """
     name = f"{PILOTS}{claim}"
     if preset_at(None, name) is None:
-        raise CampaignError(f"{claim}: no {PRESETS}/{name}.yaml, which declares its pilot")
+        raise CampaignError(no_preset(name))
     members = cells_of(json.loads(composed_cells(name, ROOT, name)))
     if low := sorted({cell.seed for cell in members if cell.seed < FIRST_PILOT_SEED}):
         seeds = ", ".join(map(str, low))

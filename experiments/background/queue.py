@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from attnlab.config.message_text import hint
+from attnlab.config.nearest_word import nearest
 from attnlab.config.run_identity import is_former_default
 from background.lock import LONGEST_STOP, locked
 from background.places import (
@@ -52,6 +54,8 @@ def declare(claims: Sequence[str], commit: str) -> None:
             if claim.startswith(("_", PILOTS)):
                 raise CampaignError(f"{claim}: no claim, but a pilot, or settings that claims include")
             if preset_at(full, claim) is None:
+                if preset_at(None, claim) is None:
+                    raise CampaignError(no_preset(claim))
                 raise CampaignError(f"{claim}: no {PRESETS}/{claim}.yaml at commit {full[:10]}; commit it first")
             if claim not in queue or not has_begun(claim):
                 queue[claim] = full
@@ -60,6 +64,12 @@ def declare(claims: Sequence[str], commit: str) -> None:
         require_sources(cells(queue))
         MEASURED.mkdir(parents=True, exist_ok=True)
         replace(QUEUE, json.dumps(queue, indent=1).encode() + b"\n")
+
+
+def no_preset(name: str) -> str:
+    """That there is no preset of this name below the claims, with the nearest one."""
+    names = [str(file.relative_to(ROOT / PRESETS).with_suffix("")) for file in (ROOT / PRESETS).rglob("[!_]*.yaml")]
+    return f"no {PRESETS}/{name}.yaml{hint(nearest(name, names))}"
 
 
 def require_sources(members: Sequence[Cell]) -> None:

@@ -111,7 +111,13 @@ def test_a_claim_is_declared_once_it_composes_and_never_changed_after_its_first_
     for name, text in others.items():
         (presets / f"{name}.yaml").write_text(text)
     commit(checkout)
-    for name, sentence in {"other": "commit it first", "bad": "linaer", "elsewhere": "its preset needs paths"}.items():
+    (presets / "other.yaml").write_text(PRESET)
+    for name, sentence in {
+        "other": "commit it first",
+        "breif": "nearest: brief",
+        "bad": "linaer",
+        "elsewhere": "its preset needs paths",
+    }.items():
         with pytest.raises(campaign.places.CampaignError, match=sentence):
             campaign.queue.declare([name], "HEAD")
     assert not campaign.queue.read_queue()

@@ -49,6 +49,7 @@ def test_every_answer_to_a_claim_of_the_papers_exists(claims_table: ModuleType) 
         ({"answered_by": [{"preset": "scan_turn_right", "hypotheses": [0]}]}, "scan_turn_right"),
         ({"answered_by": [{"preset": "scan_turn_left", "hypotheses": [3]}]}, "A1: scan_turn_left has no hypothesis 3"),
         ({"answered_by": [{"preset": "scan_turn_left", "hypotheses": [0], "opposite": [1]}]}, "scan_turn_left', 1"),
+        ({"answered_by": [{"preset": "scan_turn_left", "hypotheses": [0], "other_readings": [1]}]}, "other_readings"),
         ({"answred_by": []}, "A1: needs claim and where"),
     ],
 )

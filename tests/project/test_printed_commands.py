@@ -113,7 +113,7 @@ def test_runs_that_begin_with_others(tmp_path: Path) -> None:
     job = jobs_of(["task=glue", "task.name=cola", "model=linear", f"from_run={folder}"])[0]
     assert job["from_run"] == job["task"]["from_run"] == str(folder)
     assert not from_run_problems(check_command([*SMALL_SCAN, "model=linear", f"from_run={folder}"]).jobs)
-    words = ["experiment=qin2022/table5_glue_small", f"paths.runs={tmp_path / ODD}", "model=linear", "seed=0"]
+    words = ["experiment=qin2022/table5_glue", f"paths.runs={tmp_path / ODD}", "model=linear", "seed=0"]
     job = jobs_of(words)[0]
     assert job["from_run"].startswith(f"{tmp_path / ODD}/")
     (problem,) = from_run_problems([job_config(job)])

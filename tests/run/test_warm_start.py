@@ -104,8 +104,8 @@ def test_a_folder_that_is_no_run_is_a_config_error(tmp_path: Path, capsys: pytes
 def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every job starts from the run of its model and seed; without such a run, a message gives the command for it."""
     words = ["model=flash,transnormer_t1", "seed=0,1", f"paths.runs={tmp_path}"]
-    tuned = ["experiment=qin2022/table5_glue_small", "task.dataset=cola", "optim.lr=1e-5,3e-5", *words]
-    inputs = jobs_of(["experiment=qin2022/table5_pretraining_small", *words])
+    tuned = ["experiment=qin2022/table5_glue", "task.dataset=cola", "optim.lr=1e-5,3e-5", *words]
+    inputs = jobs_of(["experiment=qin2022/table5_pretraining", *words])
     masked, jobs = {str(run_folder(job)): job for job in inputs}, jobs_of(tuned)
     assert len(masked) == 4 and len(jobs) == 8
     for job in jobs:
@@ -115,7 +115,7 @@ def test_a_preset_finds_the_runs_of_another_one(tmp_path: Path, capsys: pytest.C
         assert job["task"]["from_run"] == job["from_run"]
     assert len(from_run_problems(check_command(tuned).jobs)) == 4
     assert train_main(tuned) == 2
-    assert "train it first: python train.py experiment=qin2022/table5_pretraining_small" in capsys.readouterr().err
+    assert "train it first: python train.py experiment=qin2022/table5_pretraining" in capsys.readouterr().err
 
 
 def test_any_task_may_begin_with_another_run(tiny_data: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from attnlab.config.validation.type_check import Integral, Real, Record
 
 DIVERGED = "NonFiniteLoss:"
 """begins the reason of a run that diverged"""
+LATE = "not declared before"
+"""begins the declaration of a hypothesis that some runs were begun without"""
 DATA_SEEDS = "data seeds"
 """what a paired difference counts on several data sets, else seeds"""
 
@@ -159,6 +161,11 @@ class HypothesisAnswer(Record):
     def explanation(self) -> str:
         """The numbers, how far they rest on single seeds, what would decide it, and its declaration."""
         return "; ".join(filter(None, [self.reason, self.fragility, self.needed, self.known, self.declared]))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some of its runs were begun before it was declared."""
+        return self.declared.startswith(LATE)
 
     @property
     def known(self) -> str:

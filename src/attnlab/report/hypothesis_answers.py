@@ -14,7 +14,7 @@ from typing import Any
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import ANALYSIS, SEEDS, Hypothesis, Report
 from attnlab.config.validation.type_check import build, conform
-from attnlab.report.analysis_record import HypothesisAnswer
+from attnlab.report.analysis_record import LATE, HypothesisAnswer
 from attnlab.report.declared_seeds import compared_seeds, has_outcome
 from attnlab.report.hypothesis_tests import tested
 from attnlab.report.runs.read_runs import ReportRun
@@ -98,7 +98,7 @@ def _declaration(table: Table, claim: Hypothesis, runs: Sequence[ReportRun]) -> 
         return "no run yet", reports
     all_runs = counted(len(runs), "run")
     if len(nearest) < len(runs):
-        return f"not declared before {len(runs) - len(nearest)} of {all_runs}", reports
+        return f"{LATE} {len(runs) - len(nearest)} of {all_runs}", reports
     commits = listed(sorted({commit_text(git) for _, git in nearest}))
     changed = set(chain.from_iterable(_changed(then, now) for then, _ in nearest))
     since = f"; changed since: {listed([key for key in ANALYSIS if key in changed])}" if changed else ""
