@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ from benchmarks.harness.speed_by_length_figure import MEMORY, SPEED, tables
 
 PAGE, SOURCE = ROOT / "docs/claims.md", HERE / "claims_of_the_papers.yaml"
 KEYS = {"claim", "where", "answered_by", "measured", "exploratory", "cannot"}
-MARKS = {"opposite": "is_opposite", "other_readings": "is_other_reading"}
-"""lists of an entry's answers, and what they say of the hypotheses in them"""
+MARKS = "opposite", "other_readings"
+"""lists of some hypotheses of an answer"""
 OTHER_READING = ", another reading of the paper, not counted"
 HOLDS, IN_PART, MIXED, AGAINST = "holds", "holds in part", "mixed", "contradicted"
 ASKED, WRITTEN, CANNOT, EXPLORATORY, OPEN = "asked", "written", "cannot", "exploratory", "open"
@@ -93,6 +93,13 @@ class Hypothesis:
         if self.verdict in (None, UNDECIDED):
             return self.verdict
         return FOR_PAPER if (self.verdict == SUPPORTED) != self.is_opposite else AGAINST_PAPER
+
+    @property
+    def meaning(self) -> str:
+        """What the verdict says of the paper, after a comma; empty if undecided."""
+        if self.is_other_reading:
+            return OTHER_READING
+        return "" if self.side == UNDECIDED else f", {self.side} the paper"
 
 
 def source() -> dict[str, dict[str, dict[str, Any]]]:
@@ -185,20 +192,25 @@ def progress(preset: str) -> str | None:
     return f"runs {sum(run.state == 'finished' or run.diverged for run in runs)} of {len(runs)}"
 
 
-def state_of(preset: str, position: int, marks: Mapping[str, bool]) -> Hypothesis:
-    """The state of a hypothesis.
+def asked_states(entry: Mapping[str, Any]) -> dict[tuple[str, int], Hypothesis]:
+    """The hypotheses of presets that answer an entry, by preset and position."""
+    opposite, other_readings = (set(references(entry, key)) for key in MARKS)
+    return {
+        each: replace(state_of(*each), is_opposite=each in opposite, is_other_reading=each in other_readings)
+        for each in references(entry)
+    }
 
-    Args:
-        marks: `is_opposite` and `is_other_reading` of it.
-    """
+
+def state_of(preset: str, position: int) -> Hypothesis:
+    """The state of a hypothesis."""
     is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
     missing, report, link = progress(preset), report_of(preset), f"([{preset}](../{PRESETS}/{preset}.yaml))"
     if missing is not None or report is None:
-        return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue(), **marks)
+        return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue())
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
     text = f"{line.answer.words}; {numbers} {link}"
-    return Hypothesis(text, line.answer.verdict, is_shown or line.answer.is_late, **marks)
+    return Hypothesis(text, line.answer.verdict, is_shown or line.answer.is_late)
 
 
 def measured_states(entry: Mapping[str, Any]) -> list[Hypothesis]:
@@ -259,9 +271,9 @@ def details(number: str, entry: Mapping[str, Any], hypotheses: Sequence[Hypothes
     lines = []
     for each in hypotheses:
         if each.verdict:
-            side = "" if each.verdict == UNDECIDED else f", {each.side} the paper"
-            side = OTHER_READING if each.is_other_reading else side
-            lines.append(f"**{each.verdict}**{side}{' (shown before)' if each.shown_before else ''}: {each.text}")
+            lines.append(
+                f"**{each.verdict}**{each.meaning}{' (shown before)' if each.shown_before else ''}: {each.text}"
+            )
     lines += [f"{count} to come{OTHER_READING if other else ''}: {text}" for (text, other), count in waiting.items()]
     lines += [f"{key}: {entry[key]}" for key in (EXPLORATORY, CANNOT) if key in entry]
     items = "\n".join(f"* {line}" for line in lines or [OPEN])
@@ -294,11 +306,7 @@ def page() -> str:
     for paper, claims in source().items():
         lines = []
         for number, entry in claims.items():
-            marked = {field: set(references(entry, key)) for key, field in MARKS.items()}
-            found = {
-                each: state_of(*each, {field: each in members for field, members in marked.items()})
-                for each in references(entry)
-            }
+            found = asked_states(entry)
             hypotheses = [*found.values(), *measured_states(entry)]
             counting = [each for each in hypotheses if not each.is_other_reading]
             asked |= {each: state for each, state in found.items() if not state.is_other_reading}

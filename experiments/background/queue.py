@@ -67,9 +67,10 @@ def declare(claims: Sequence[str], commit: str) -> None:
 
 
 def no_preset(name: str) -> str:
-    """That there is no preset of this name below the claims, with the nearest one."""
-    names = [str(file.relative_to(ROOT / PRESETS).with_suffix("")) for file in (ROOT / PRESETS).rglob("[!_]*.yaml")]
-    return f"no {PRESETS}/{name}.yaml{hint(nearest(name, names))}"
+    """That there is no preset of this name below the claims, with the nearest one in its folder."""
+    file = ROOT / PRESETS / f"{name}.yaml"
+    names = [other.stem for other in file.parent.glob("[!_]*.yaml")]
+    return f"no {PRESETS}/{name}.yaml{hint(nearest(file.stem, names))}"
 
 
 def require_sources(members: Sequence[Cell]) -> None:
