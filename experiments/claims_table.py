@@ -55,7 +55,7 @@ numbers.
 | holds in part | some for the paper, none against it; others undecided or to come |
 | mixed | some for the paper, some against it |
 | contradicted | some against the paper, none for it |
-| undecided | none for or against it: an interval lies across the claimed range |
+| undecided | none for or against it: an interval lies across the claimed range, or a ratio is near 1 |
 | asked | declared before its runs; they are not all done |
 | written | a preset, which is not in the queue yet |
 | cannot | none here, or none at the published size, for the reason given below |
@@ -182,7 +182,7 @@ def progress(preset: str) -> str | None:
     report = report_of(preset)
     if report is None:
         if claim_of_runs(preset) in read_queue():
-            return "declared, not begun"
+            return "declared, nothing archived yet"
         if not (ROOT / PRESETS / f"pilots/{preset}.yaml").exists():
             return "written"
         return "pilot done" if (MEASURED / preset / PILOT).exists() else "written, pilot not run yet"
@@ -209,7 +209,9 @@ def state_of(preset: str, position: int) -> Hypothesis:
         return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue())
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
-    text = f"{line.answer.words}; {numbers} {link}"
+    ends = line.answer.claimed or (None, None)
+    is_better = ends[0] is None and ends[1] is not None and " lower than " not in line.answer.words
+    text = f"{line.answer.words}{' (lower is better)' if is_better else ''}; {numbers} {link}"
     return Hypothesis(text, line.answer.verdict, is_shown or line.answer.is_late)
 
 

@@ -123,6 +123,16 @@ def test_a_plan_says_what_each_hypothesis_can_show(planned: Callable[..., str]) 
     assert "in val: 10 runs a row show a ratio of standard deviations of 7" in text
 
 
+def test_a_plan_counts_the_hypotheses_that_runs_were_begun_under(tmp_path: Path, planned: Callable[..., str]) -> None:
+    """As the report will: the three of the preset, and the own one."""
+    words = ["experiment=claims/stability_scan", "model=linear"]
+    mine = "report.hypotheses=[{row: 'linear, 0.006',than: 'linear, 0.048',column:val,spread:2.5}]"
+    assert "10 seeds show a difference of 2.5 with" in planned(*words, mine), "one test"
+    raw = compose_config([f"paths.runs={tmp_path / 'runs'}", *words, "optim.lr=0.006", "seed=1"])
+    a_run(run_folder(raw), raw, status={"declared": [{"analysis": raw["report"], "step": 0, "git": {}}]})
+    assert "10 seeds show a difference of 3.2 with" in planned(*words, mine), "four tests"
+
+
 def test_steps_of_glue_are_three_epochs_of_its_official_sizes() -> None:
     for name, data_set in DATA_SETS.items():
         steps = compose_config(["task=glue", f"task.dataset={name}"])["cost"]["steps_of_epochs"]

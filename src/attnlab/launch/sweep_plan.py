@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
@@ -67,7 +69,7 @@ def print_plan(commands: Mapping[str, Command]) -> int:
     if runs:
         names = None if not others else {id(plan): name for name in plans for plan in plans[name]}
         table_console().print(_table(runs, names))
-        verdicts = {name: planned_verdicts(one.jobs[0].report) for name, one in commands.items()}
+        verdicts = {name: planned_verdicts(one.jobs[0].report, _begun(one)) for name, one in commands.items()}
         shown = [f"{name}: {line}" if others else line for name, lines in verdicts.items() for line in lines]
         print("\n".join([*_hours(runs), *shown]))
     if runs and command.multirun and not others:
@@ -88,6 +90,15 @@ def _planned(command: Command, seen: set[str]) -> list[PlannedRun]:
             runs.append(PlannedRun(task, _steps_left(task.job, command), _step(task.job, command)))
         seen.add(setting)
     return runs
+
+
+def _begun(command: Command) -> list[Mapping[str, Any]]:
+    """The analyses that the runs of a command were begun under, where their folders can be read."""
+    begun = []
+    for job in command.jobs:
+        with suppress(RunError):
+            begun += RunFolder(job.folder).status().get("declared", [])
+    return begun
 
 
 def _setting(job: JobConfig) -> str:

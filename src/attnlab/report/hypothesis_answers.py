@@ -6,14 +6,14 @@ outcome (a number, or that it diverged) of every declared seed in both rows: a c
 differences where there are none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from attnlab.analysis.recorded_analyses import analyses_before_training, number_of_tests
 from attnlab.config.message_text import counted, listed
 from attnlab.config.report_block import ANALYSIS, SEEDS, Hypothesis, Report
-from attnlab.config.validation.type_check import build, conform
 from attnlab.report.analysis_record import LATE, HypothesisAnswer
 from attnlab.report.declared_seeds import compared_seeds, has_outcome
 from attnlab.report.hypothesis_tests import tested
@@ -22,18 +22,13 @@ from attnlab.report.statistics.differences import UNDECIDED, claimed_range
 from attnlab.report.table_types import Table
 from attnlab.run.provenance import commit_text
 
-Record = tuple[Report, Mapping[str, Any]]
-"""an analysis that a run was begun under, and the state of the repository"""
-
 
 def answers(table: Table) -> list[HypothesisAnswer]:
     """The answers to all hypotheses of a table's report."""
     claims = table.report.hypotheses
-    # hypotheses that runs were begun under and that are no longer asked count as well
-    tests = list(claims)
-    for claim in (claim for run in table.runs for then, _ in _records(run) for claim in then.hypotheses):
-        tests += [] if claim in tests else [claim]
-    return [_answer(table, claim, len(tests)) for claim in claims]
+    records = (record for run in table.runs for record in analyses_before_training(run.declared))
+    tests = number_of_tests(claims, records)
+    return [_answer(table, claim, tests) for claim in claims]
 
 
 def _answer(table: Table, claim: Hypothesis, tests: int) -> HypothesisAnswer:
@@ -86,7 +81,8 @@ def _declaration(table: Table, claim: Hypothesis, runs: Sequence[ReportRun]) -> 
     """Whether runs were begun under a hypothesis, with commits and later changes in words, and the reports with the
     seeds that were declared: of the table where runs recorded none; none without seeds."""
     now = table.report
-    by_run = [[record for record in _records(run) if _asks(record[0], claim, now)] for run in runs]
+    recorded = (analyses_before_training(run.declared) for run in runs)
+    by_run = [[record for record in records if _asks(record[0], claim, now)] for records in recorded]
     # of several records of a run, the nearest to the present analysis
     nearest = [min(records, key=lambda record: len(_changed(record[0], now))) for records in by_run if records]
     reports = [
@@ -123,16 +119,3 @@ def _changed(then: Report, now: Report) -> list[str]:
     """The keys of the analysis that differ; seeds were not recorded by older versions."""
     keys = [key for key in ANALYSIS if key not in SEEDS or getattr(then, key)]
     return [key for key in keys if getattr(then, key) != getattr(now, key)]
-
-
-def _records(run: ReportRun) -> list[Record]:
-    """The analyses of a run from before its first step; records that this version cannot read are left out."""
-    records: list[Record] = []
-    for stored in run.declared:
-        block, git = stored.get("analysis"), stored.get("git")
-        if stored.get("step") or not isinstance(block, Mapping):
-            continue
-        known = {"title": "", **{key: value for key, value in block.items() if key in ANALYSIS}}
-        if not conform(known, Report, "report"):
-            records.append((build(Report, known), git if isinstance(git, Mapping) else {}))
-    return records
