@@ -207,6 +207,7 @@ def test_jobs_run_in_processes_without_being_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("default_signals")
 def test_processes_save_when_the_sweep_is_stopped(tmp_path: Path) -> None:
     long = (*BRIEF_SCAN, "train.max_steps=100000", "train.checkpoint_every=100000")
     process = start_command("train.py", *AT_ONCE, *settings(tmp_path, *long), "hydra.launcher.n_jobs=2")

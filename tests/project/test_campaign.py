@@ -431,6 +431,7 @@ report: {rows: [model, optim.lr], hypotheses: []}
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("default_signals")
 def test_a_pilot_is_trained_from_the_checkout_and_archived_once_complete(checkout: Path) -> None:
     script, preset = checkout / "experiments/campaign.py", checkout / "conf/experiment/claims/pilots/brief.yaml"
     keep_priority(checkout)
