@@ -203,15 +203,16 @@ def asked_states(entry: Mapping[str, Any]) -> dict[tuple[str, int], Hypothesis]:
 
 def state_of(preset: str, position: int) -> Hypothesis:
     """The state of a hypothesis."""
-    is_shown = bool(declared_hypotheses(preset)[position].get("shown_before"))
+    hypothesis = declared_hypotheses(preset)[position]
+    is_shown = bool(hypothesis.get("shown_before"))
     missing, report, link = progress(preset), report_of(preset), f"([{preset}](../{PRESETS}/{preset}.yaml))"
     if missing is not None or report is None:
         return Hypothesis(f"{missing} {link}", None, is_shown, claim_of_runs(preset) in read_queue())
     line = lines_of(report)[position]
     numbers = " ".join(numbers_of(line).split()) + (" points" if line.marks and line.unit == SHARE.name else "")
-    ends = line.answer.claimed or (None, None)
-    is_better = ends[0] is None and ends[1] is not None and " lower than " not in line.answer.words
-    text = f"{line.answer.words}{' (lower is better)' if is_better else ''}; {numbers} {link}"
+    low, high = line.answer.claimed or (None, None)
+    below = hypothesis.get("direction", "better") == "better" and low is None and high is not None
+    text = f"{line.answer.words}{' (lower is better)' if below else ''}; {numbers} {link}"
     return Hypothesis(text, line.answer.verdict, is_shown or line.answer.is_late)
 
 

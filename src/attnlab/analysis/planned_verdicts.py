@@ -19,7 +19,7 @@ from attnlab.learn.declaration_checks import metric_of
 from attnlab.learn.metric_units import unit_of
 
 
-def planned_verdicts(block: Mapping[str, Any] | None, begun: Iterable[Mapping[str, Any]] = ()) -> list[str]:
+def planned_verdicts(block: Mapping[str, Any] | None, begun: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for each hypothesis of a `report:` block: what its declared seeds show, corrected for all hypotheses.
 
     Where the seeds are too few for any difference one line says so of all of them.

@@ -105,8 +105,8 @@ def label_panels(figure: Figure, text: str) -> None:
     """Label of the y axes of all panels; of a single row at its first panel, so that it is not beside the legend."""
     grid = figure.axes[0].get_gridspec()
     if grid is None or grid.nrows == 1:
-        letters = int(0.6 * figure.get_figheight() * LETTERS_AN_INCH)
-        figure.axes[0].set_ylabel(textwrap.fill(text, letters, break_long_words=False), fontsize=9)
+        # the height of its axes, above a legend
+        figure.axes[0].set_ylabel(_fitted(text, 0.65 * figure.get_figheight()), fontsize=9)
     else:
         figure.supylabel(text, fontsize=9)
 
